@@ -1,7 +1,7 @@
 //! Compute benchmark without I/O, for comparison: the performance of core and caches without a network.
 
 use doorbell_machine::ConfigError;
-use doorbell_sim::Bytes;
+use doorbell_sim::{Bytes, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,17 +21,13 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     ..KERNEL_PROGRAM
 };
 
-/// compute's options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ComputeConfig {
-    /// Size of the table that it walks through in random order, one cache line per step: 1 KiB to 1 GiB.
-    pub table: Bytes,
-}
-
-impl Default for ComputeConfig {
-    fn default() -> Self {
-        ComputeConfig { table: Bytes(256 << 10) }
+config! {
+    /// compute's options.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct ComputeConfig {
+        /// Size of the table that it walks through in random order, one cache line per step: 1 KiB to 1 GiB.
+        pub table: Bytes = Bytes(256 << 10),
     }
 }
 

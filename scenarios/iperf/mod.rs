@@ -3,7 +3,7 @@
 
 use doorbell_machine::ConfigError;
 use doorbell_results::{IperfFigures, Protocol, TransferFigures, TransferTotals};
-use doorbell_sim::BitsPerSec;
+use doorbell_sim::{BitsPerSec, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,44 +39,32 @@ const PORT: u16 = 5201;
 /// Test duration in seconds if the simulator ends the measurement: the maximum that iperf3 accepts.
 const UNLIMITED_SECONDS: u32 = 86_400;
 
-/// iperf3's options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct IperfConfig {
-    /// TCP or UDP.
-    pub protocol: Protocol,
-    /// Measure a whole test of this many seconds (--time), 1 to 60; iperf3 has no shorter tests. (A number of
-    /// bytes would be imprecise: iperf3 checks only at intervals whether all bytes were sent, and measures
-    /// the time until such a check.) If unset, `run.duration` of a running transfer is measured, after
-    /// `run.warmup` and `run.settle`.
-    pub seconds: Option<u32>,
-    /// Cores, 1 to 8 (1 if unset), each with its own iperf3 server (ports from 5201 on), NIC queue and
-    /// interrupt, and an iperf3 client whose connections use that queue. More than one needs as many harts,
-    /// NICs of the model 82576, `platform.interrupts = "aia"`, without which Linux uses one queue per port,
-    /// and equally many streams per core.
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-    /// Parallel connections (--parallel), 1 to 16; the total of all cores.
-    pub streams: u32,
-    /// UDP send rate per stream (--bitrate), 1kbps to 1Tbps.
-    pub rate: BitsPerSec,
-    /// The server sends instead of the client (--reverse).
-    pub reverse: bool,
-    /// Maximum payload of a TCP segment (--set-mss), 88 to 9216 bytes; if unset, the MTU determines it.
-    pub mss: Option<u16>,
-}
-
-impl Default for IperfConfig {
-    fn default() -> Self {
-        IperfConfig {
-            protocol: Protocol::Tcp,
-            seconds: None,
-            cores: 1,
-            streams: 1,
-            rate: BitsPerSec(1_000_000_000),
-            reverse: false,
-            mss: None,
-        }
+config! {
+    /// iperf3's options.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct IperfConfig {
+        /// TCP or UDP.
+        pub protocol: Protocol = Protocol::Tcp,
+        /// Measure a whole test of this many seconds (--time), 1 to 60; iperf3 has no shorter tests. (A
+        /// number of bytes would be imprecise: iperf3 checks only at intervals whether all bytes were sent,
+        /// and measures the time until such a check.) If unset, `run.duration` of a running transfer is
+        /// measured, after `run.warmup` and `run.settle`.
+        pub seconds: Option<u32> = None,
+        /// Cores, 1 to 8 (1 if unset), each with its own iperf3 server (ports from 5201 on), NIC queue and
+        /// interrupt, and an iperf3 client whose connections use that queue. More than one needs as many
+        /// harts, NICs of the model 82576, `platform.interrupts = "aia"`, without which Linux uses one queue
+        /// per port, and equally many streams per core.
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
+        /// Parallel connections (--parallel), 1 to 16; the total of all cores.
+        pub streams: u32 = 1,
+        /// UDP send rate per stream (--bitrate), 1kbps to 1Tbps.
+        pub rate: BitsPerSec = BitsPerSec(1_000_000_000),
+        /// The server sends instead of the client (--reverse).
+        pub reverse: bool = false,
+        /// Maximum payload of a TCP segment (--set-mss), 88 to 9216 bytes; if unset, the MTU determines it.
+        pub mss: Option<u16> = None,
     }
 }
 

@@ -44,20 +44,16 @@ const MBUFS_PER_HUGEPAGE: u32 = 800;
 const BURST_MBUFS: u32 = 512;
 const CACHED_MBUFS: u32 = 512;
 
-/// l3fwd's own options; options shared with other programs are in `dpdk`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct L3fwdConfig {
-    /// Forwarding cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port.
-    /// l3fwd configures RSS to hash IP addresses only, so flows must differ in these. More than one core
-    /// needs as many harts and NICs with as many queues (`nic.model = "82576"`).
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-}
-
-impl Default for L3fwdConfig {
-    fn default() -> Self {
-        L3fwdConfig { cores: 1 }
+doorbell_sim::config! {
+    /// l3fwd's own options; options shared with other programs are in `dpdk`.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct L3fwdConfig {
+        /// Forwarding cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every
+        /// port. l3fwd configures RSS to hash IP addresses only, so flows must differ in these. More than one
+        /// core needs as many harts and NICs with as many queues (`nic.model = "82576"`).
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use doorbell_loadgen::{Kind, Returned};
 use doorbell_machine::ConfigError;
-use doorbell_sim::Bytes;
+use doorbell_sim::{Bytes, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,27 +37,24 @@ const LINE: u64 = 64;
 const CORES_MAX: u32 = 8;
 const LAST_PORT: u32 = 65_535;
 
-/// memcached-dpdk's own options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct MemcachedDpdkConfig {
-    /// Cores, 1 to 8 (1 if unset), each with its own store, queue and UDP port (from
-    /// `loadgen.traffic.destination_port` on), which the NIC's filters direct to its queue. More than one
-    /// needs as many harts, NICs of the model 82576, and the same number in
-    /// `loadgen.traffic.memcached.shards`, so that clients use all ports. `dpdk.mbufs` is per core.
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-    /// Size of the store including its hash table (--memory), 64 KiB to 64 GiB, divided equally among cores.
-    pub memory: Bytes,
-    /// Buckets of each core's hash table, 4 bytes each (--buckets): a power of two up to 2^30 that takes at
-    /// most half of the memory; or 0, which chooses one bucket per one to two items of the minimum size.
-    pub buckets: u32,
-}
-
-impl Default for MemcachedDpdkConfig {
-    /// The same memory as memcached in the net image.
-    fn default() -> Self {
-        MemcachedDpdkConfig { cores: 1, memory: Bytes(64 << 20), buckets: 0 }
+config! {
+    /// memcached-dpdk's own options.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct MemcachedDpdkConfig {
+        /// Cores, 1 to 8 (1 if unset), each with its own store, queue and UDP port (from
+        /// `loadgen.traffic.destination_port` on), which the NIC's filters direct to its queue. More than one
+        /// needs as many harts, NICs of the model 82576, and the same number in
+        /// `loadgen.traffic.memcached.shards`, so that clients use all ports. `dpdk.mbufs` is per core.
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
+        /// Size of the store including its hash table (--memory), 64 KiB to 64 GiB, divided equally among
+        /// cores.
+        pub memory: Bytes = Bytes(64 << 20),
+        /// Buckets of each core's hash table, 4 bytes each (--buckets): a power of two up to 2^30 that takes
+        /// at most half of the memory; or 0, which chooses one bucket per one to two items of the minimum
+        /// size.
+        pub buckets: u32 = 0,
     }
 }
 

@@ -37,22 +37,18 @@ pub(crate) const TRAFFIC: &[&str] = &[
     "run.duration_limit=200ms",
 ];
 
-/// memcached-kernel's own options; options shared with other programs over the kernel's stack are in
-/// `kernel`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct MemcachedKernelConfig {
-    /// Cores, 1 to 8 (1 if unset), each with a memcached thread and one queue per port, whose interrupts it
-    /// handles. More than one needs as many harts, NICs of the model 82576, and `platform.interrupts =
-    /// "aia"`, without which Linux uses one queue per port. RSS spreads clients over queues
-    /// (`loadgen.traffic.memcached.clients`); threads share the socket.
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-}
-
-impl Default for MemcachedKernelConfig {
-    fn default() -> Self {
-        MemcachedKernelConfig { cores: 1 }
+doorbell_sim::config! {
+    /// memcached-kernel's own options; options shared with other programs over the kernel's stack are in
+    /// `kernel`.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct MemcachedKernelConfig {
+        /// Cores, 1 to 8 (1 if unset), each with a memcached thread and one queue per port, whose interrupts
+        /// it handles. More than one needs as many harts, NICs of the model 82576, and `platform.interrupts =
+        /// "aia"`, without which Linux uses one queue per port. RSS spreads clients over queues
+        /// (`loadgen.traffic.memcached.clients`); threads share the socket.
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
     }
 }
 

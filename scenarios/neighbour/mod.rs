@@ -4,7 +4,7 @@
 //! benchmark can instead have traces as neighbours ([`corunners`](crate::testbed::corunners)).
 
 use doorbell_machine::{ConfigError, HARTS_MAX};
-use doorbell_sim::Bytes;
+use doorbell_sim::{Bytes, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,25 +45,21 @@ pub enum Pattern {
     Stream,
 }
 
-/// Neighbours of the network program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct NeighbourConfig {
-    /// Number of neighbours, 0 to 63 (the benchmark sets 1), each on its own hart, from the last hart
-    /// downwards. The machine needs as many harts in addition to `touch.cores`. Figures per packet do not
-    /// include them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cores: Option<u32>,
-    /// Size of each neighbour's table, accessed one cache line per step: 1 KiB to 1 GiB.
-    pub table: Bytes,
-    /// Order of the accesses.
-    #[serde(skip_serializing_if = "options::is_default")]
-    pub pattern: Pattern,
-}
-
-impl Default for NeighbourConfig {
-    fn default() -> Self {
-        NeighbourConfig { cores: None, table: Bytes(8 << 20), pattern: Pattern::Walk }
+config! {
+    /// Neighbours of the network program.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct NeighbourConfig {
+        /// Number of neighbours, 0 to 63 (the benchmark sets 1), each on its own hart, from the last hart
+        /// downwards. The machine needs as many harts in addition to `touch.cores`. Figures per packet do not
+        /// include them.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub cores: Option<u32> = None,
+        /// Size of each neighbour's table, accessed one cache line per step: 1 KiB to 1 GiB.
+        pub table: Bytes = Bytes(8 << 20),
+        /// Order of the accesses.
+        #[serde(skip_serializing_if = "options::is_default")]
+        pub pattern: Pattern = Pattern::Walk,
     }
 }
 

@@ -108,47 +108,36 @@ impl Ids {
     }
 }
 
-/// netperf's options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct NetperfConfig {
-    /// The test (-t): TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR or UDP_RR. With TCP_SENDFILE the test node
-    /// runs netperf and the drive node netserver, because only netperf sends by sendfile(2); it supports one
-    /// core only.
-    pub test: NetperfTest,
-    /// Cores, 1 to 8 (1 if unset), among which the tests are distributed round-robin. Each core has its own
-    /// NIC queue and interrupt, which receive its tests' connections (ports 20000 and up). More than one
-    /// needs as many harts, NICs of the model 82576, `platform.interrupts = "aia"`, without which Linux uses
-    /// one queue per port, and equally many streams per core.
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-    /// Concurrent tests, 1 to 16, each a process with its own connection; the total of all cores.
-    pub streams: u32,
-    /// Bytes per request (-r), 1 to 65536; with UDP at most one frame's payload.
-    pub request: u32,
-    /// Bytes per response (-r), 1 to 65536; with UDP at most one frame's payload.
-    pub response: u32,
-    /// Measure a whole test of this many seconds (-l), 1 to 60. If unset, `run.duration` of a running test is
-    /// measured, after `run.warmup` and `run.settle`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<u32>,
-    /// Intrusion detection system that monitors a copy of the server's traffic on the server's core: `none`
-    /// or `suricata`, which its own keys configure. It needs a `platform.ram` of 384MiB, and one core.
-    #[serde(skip_serializing_if = "Ids::is_none")]
-    pub ids: Ids,
-}
-
-impl Default for NetperfConfig {
-    fn default() -> Self {
-        NetperfConfig {
-            test: NetperfTest::TcpStream,
-            cores: 1,
-            streams: 1,
-            request: 1,
-            response: 1,
-            seconds: None,
-            ids: Ids::None,
-        }
+doorbell_sim::config! {
+    /// netperf's options.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct NetperfConfig {
+        /// The test (-t): TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR or UDP_RR. With TCP_SENDFILE the test
+        /// node runs netperf and the drive node netserver, because only netperf sends by sendfile(2); it
+        /// supports one core only.
+        pub test: NetperfTest = NetperfTest::TcpStream,
+        /// Cores, 1 to 8 (1 if unset), among which the tests are distributed round-robin. Each core has its
+        /// own NIC queue and interrupt, which receive its tests' connections (ports 20000 and up). More than
+        /// one needs as many harts, NICs of the model 82576, `platform.interrupts = "aia"`, without which
+        /// Linux uses one queue per port, and equally many streams per core.
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
+        /// Concurrent tests, 1 to 16, each a process with its own connection; the total of all cores.
+        pub streams: u32 = 1,
+        /// Bytes per request (-r), 1 to 65536; with UDP at most one frame's payload.
+        pub request: u32 = 1,
+        /// Bytes per response (-r), 1 to 65536; with UDP at most one frame's payload.
+        pub response: u32 = 1,
+        /// Measure a whole test of this many seconds (-l), 1 to 60. If unset, `run.duration` of a running
+        /// test is measured, after `run.warmup` and `run.settle`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub seconds: Option<u32> = None,
+        /// Intrusion detection system that monitors a copy of the server's traffic on the server's core:
+        /// `none` or `suricata`, which its own keys configure. It needs a `platform.ram` of 384MiB, and one
+        /// core.
+        #[serde(skip_serializing_if = "Ids::is_none")]
+        pub ids: Ids = Ids::None,
     }
 }
 

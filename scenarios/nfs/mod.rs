@@ -3,7 +3,7 @@
 //! server acknowledges: blocks in WRITEs.
 
 use doorbell_machine::ConfigError;
-use doorbell_sim::Bytes;
+use doorbell_sim::{Bytes, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,33 +31,23 @@ const PAGE: u64 = 4096;
 /// Maximum size of a WRITE to Linux's server (NFSSVC_MAXBLKSIZE).
 const WRITE_MAX: u64 = 1 << 20;
 
-/// Options of the NFS server and its client.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct NfsConfig {
-    /// Server threads (rpc.nfsd's argument), 1 to 16: the number of requests served concurrently.
-    pub threads: u32,
-    /// Writing programs, 1 to 16, each with its own file. They share the mount, and therefore one connection.
-    pub writers: u32,
-    /// Block size, 512B to 1MiB; one system call writes one block.
-    pub block: Bytes,
-    /// File size, 1MiB to 1GiB; each file is written repeatedly. All files together take at most a quarter of
-    /// `platform.ram`, because both nodes keep them in memory.
-    pub file: Bytes,
-    /// Maximum size of the client's WRITEs (wsize): 4KiB to 1MiB, a power of two.
-    pub wsize: Bytes,
-}
-
-impl Default for NfsConfig {
-    /// The defaults of rpc.nfsd, bonnie++ (`-s SIZE:8k`) and Linux's client, except for the file size.
-    fn default() -> Self {
-        NfsConfig {
-            threads: 8,
-            writers: 1,
-            block: Bytes(8 << 10),
-            file: Bytes(32 << 20),
-            wsize: Bytes(WRITE_MAX),
-        }
+config! {
+    /// Options of the NFS server and its client.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct NfsConfig {
+        /// Server threads (rpc.nfsd's argument), 1 to 16: the number of requests served concurrently.
+        pub threads: u32 = 8,
+        /// Writing programs, 1 to 16, each with its own file. They share the mount, and therefore one
+        /// connection.
+        pub writers: u32 = 1,
+        /// Block size, 512B to 1MiB; one system call writes one block.
+        pub block: Bytes = Bytes(8 << 10),
+        /// File size, 1MiB to 1GiB; each file is written repeatedly. All files together take at most a
+        /// quarter of `platform.ram`, because both nodes keep them in memory.
+        pub file: Bytes = Bytes(32 << 20),
+        /// Maximum size of the client's WRITEs (wsize): 4KiB to 1MiB, a power of two.
+        pub wsize: Bytes = Bytes(WRITE_MAX),
     }
 }
 

@@ -55,28 +55,24 @@ pub enum PipelineWork {
     TouchFwd,
 }
 
-/// Options of the benchmark pipeline (the section `pipeline` is the core's). Options shared with other
-/// programs are in `dpdk` and `touch`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct StagesConfig {
-    /// Total number of cores, 3 to 16 for a pipeline, or 1 to 16 with run-to-completion (the benchmark sets
-    /// 4). It needs as many harts, and NICs of the model 82576. RSS spreads flows over queues or, in a
-    /// pipeline, over the working cores (`--flows 1000`). `dpdk.mbufs` is per core.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cores: Option<u32>,
-    /// Whether the cores form a pipeline, or each processes packets to completion.
-    pub division: Division,
-    /// Work per packet.
-    pub work: PipelineWork,
-    /// Entries per ring of the pipeline, 64 to 65536, a power of two. Each working core has two rings, in and
-    /// out.
-    pub ring: u32,
-}
-
-impl Default for StagesConfig {
-    fn default() -> Self {
-        StagesConfig { cores: None, division: Division::default(), work: PipelineWork::default(), ring: 1024 }
+doorbell_sim::config! {
+    /// Options of the benchmark pipeline (the section `pipeline` is the core's). Options shared with other
+    /// programs are in `dpdk` and `touch`.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct StagesConfig {
+        /// Total number of cores, 3 to 16 for a pipeline, or 1 to 16 with run-to-completion (the benchmark
+        /// sets 4). It needs as many harts, and NICs of the model 82576. RSS spreads flows over queues or, in
+        /// a pipeline, over the working cores (`--flows 1000`). `dpdk.mbufs` is per core.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub cores: Option<u32> = None,
+        /// Whether the cores form a pipeline, or each processes packets to completion.
+        pub division: Division = Division::default(),
+        /// Work per packet.
+        pub work: PipelineWork = PipelineWork::default(),
+        /// Entries per ring of the pipeline, 64 to 65536, a power of two. Each working core has two rings, in
+        /// and out.
+        pub ring: u32 = 1024,
     }
 }
 

@@ -46,33 +46,28 @@ pub enum RedisCommand {
     Set,
 }
 
-/// Options of redis and its clients.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct RedisConfig {
-    /// The clients' command (-t): GET or SET.
-    pub command: RedisCommand,
-    /// Cores, 1 to 8 (1 if unset), each with its own redis-server (ports from 6379 on), NIC queue and
-    /// interrupt, and a redis-benchmark whose connections use that queue. More than one needs as many harts,
-    /// NICs of the model 82576, and `platform.interrupts = "aia"`, without which Linux uses one queue per
-    /// port.
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-    /// Clients per server, each with its own connection (-c), 1 to 256.
-    pub clients: u32,
-    /// Requests that a client sends in one batch before it waits for all responses (-P), 1 to 128.
-    pub pipeline: u32,
-    /// Bytes per value (-d), 1 to 65536.
-    pub value: u32,
-    /// Keys per server, one chosen at random for each request (-r), 1 to 1000000. All values, plus 128 bytes
-    /// each, take at most 32 MiB.
-    pub keys: u32,
-}
-
-impl Default for RedisConfig {
-    /// redis-benchmark's defaults, but with different keys.
-    fn default() -> Self {
-        RedisConfig { command: RedisCommand::Get, cores: 1, clients: 50, pipeline: 1, value: 3, keys: 1000 }
+doorbell_sim::config! {
+    /// Options of redis and its clients.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct RedisConfig {
+        /// The clients' command (-t): GET or SET.
+        pub command: RedisCommand = RedisCommand::Get,
+        /// Cores, 1 to 8 (1 if unset), each with its own redis-server (ports from 6379 on), NIC queue and
+        /// interrupt, and a redis-benchmark whose connections use that queue. More than one needs as many
+        /// harts, NICs of the model 82576, and `platform.interrupts = "aia"`, without which Linux uses one
+        /// queue per port.
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
+        /// Clients per server, each with its own connection (-c), 1 to 256.
+        pub clients: u32 = 50,
+        /// Requests that a client sends in one batch before it waits for all responses (-P), 1 to 128.
+        pub pipeline: u32 = 1,
+        /// Bytes per value (-d), 1 to 65536.
+        pub value: u32 = 3,
+        /// Keys per server, one chosen at random for each request (-r), 1 to 1000000. All values, plus 128
+        /// bytes each, take at most 32 MiB.
+        pub keys: u32 = 1000,
     }
 }
 

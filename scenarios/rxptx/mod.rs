@@ -2,7 +2,7 @@
 //! the dpdk image.
 
 use doorbell_machine::ConfigError;
-use doorbell_sim::Ps;
+use doorbell_sim::{Ps, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,22 +29,19 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 /// Maximum work per burst. With more, no frame returns within a trial of usual length.
 const WORK_MAX: Ps = Ps::from_ms(100);
 
-/// rxptx's own options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct RxptxConfig {
-    /// Time of work per burst, regardless of its size, up to 100 ms by DPDK's clock (`platform.timebase`).
-    pub work: Ps,
-    /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS spreads
-    /// flows over the queues (`--flows 1000`). More than one needs as many harts and NICs with as many queues
-    /// (`nic.model = "82576"`). `dpdk.mbufs` is per core.
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-}
-
-impl Default for RxptxConfig {
-    fn default() -> Self {
-        RxptxConfig { work: Ps::from_ns(10), cores: 1 }
+config! {
+    /// rxptx's own options.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct RxptxConfig {
+        /// Time of work per burst, regardless of its size, up to 100 ms by DPDK's clock
+        /// (`platform.timebase`).
+        pub work: Ps = Ps::from_ns(10),
+        /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS
+        /// spreads flows over the queues (`--flows 1000`). More than one needs as many harts and NICs with as
+        /// many queues (`nic.model = "82576"`). `dpdk.mbufs` is per core.
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
     }
 }
 

@@ -5,7 +5,7 @@ use doorbell_loadgen::Returned;
 use std::ops::RangeInclusive;
 
 use doorbell_machine::ConfigError;
-use doorbell_sim::Bytes;
+use doorbell_sim::{Bytes, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -112,40 +112,29 @@ pub enum Checksums {
     No,
 }
 
-/// suricata's options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct SuricataConfig {
-    /// Number of rules, 0 to 2000 (the benchmark sets 12): first the image's twelve, then generated ones.
-    /// Each of these searches UDP and TCP payloads for its own text, which no generated frame contains.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rules: Option<u32>,
-    /// Threading (runmode): "workers", "single" or "autofp".
-    pub runmode: Runmode,
-    /// Capacity of the ring in frames (af-packet.ring-size), 64 to 65536.
-    pub ring: u32,
-    /// Whether the ring consists of blocks (tpacket-v3), each handed over when it is full or 10 ms old, or of
-    /// frames.
-    pub tpacket_v3: bool,
-    /// Checksum verification (af-packet.checksum-checks): "yes", "no", or "kernel", which skips packets that
-    /// the kernel marks as not yet checksummed.
-    pub checksums: Checksums,
-    /// Bytes inspected in each direction of a TCP connection (stream.reassembly.depth), at most 1GiB; 0B
-    /// inspects all. If unset, 1MiB, or all for a monitored server (`netperf.ids`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub depth: Option<Bytes>,
-}
-
-impl Default for SuricataConfig {
-    fn default() -> Self {
-        SuricataConfig {
-            rules: None,
-            runmode: Runmode::Workers,
-            ring: 2048,
-            tpacket_v3: true,
-            checksums: Checksums::Kernel,
-            depth: None,
-        }
+config! {
+    /// suricata's options.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct SuricataConfig {
+        /// Number of rules, 0 to 2000 (the benchmark sets 12): first the image's twelve, then generated ones.
+        /// Each of these searches UDP and TCP payloads for its own text, which no generated frame contains.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub rules: Option<u32> = None,
+        /// Threading (runmode): "workers", "single" or "autofp".
+        pub runmode: Runmode = Runmode::Workers,
+        /// Capacity of the ring in frames (af-packet.ring-size), 64 to 65536.
+        pub ring: u32 = 2048,
+        /// Whether the ring consists of blocks (tpacket-v3), each handed over when it is full or 10 ms old,
+        /// or of frames.
+        pub tpacket_v3: bool = true,
+        /// Checksum verification (af-packet.checksum-checks): "yes", "no", or "kernel", which skips packets
+        /// that the kernel marks as not yet checksummed.
+        pub checksums: Checksums = Checksums::Kernel,
+        /// Bytes inspected in each direction of a TCP connection (stream.reassembly.depth), at most 1GiB; 0B
+        /// inspects all. If unset, 1MiB, or all for a monitored server (`netperf.ids`).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub depth: Option<Bytes> = None,
     }
 }
 

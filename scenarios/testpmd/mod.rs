@@ -47,29 +47,26 @@ pub enum Topology {
     Paired,
 }
 
-/// testpmd's own options; options shared with other programs are in `dpdk`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct TestpmdConfig {
-    /// Forwarding mode (--forward-mode).
-    pub mode: ForwardMode,
-    /// The port that transmits frames (--port-topology).
-    pub topology: Topology,
-    /// Forwarding cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port.
-    /// RSS spreads flows over them; default traffic is one flow (`--flows 1000`). More than one needs as many
-    /// harts and NICs with as many queues (`nic.model = "82576"`). `dpdk.mbufs` is per core.
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-    /// Receive and transmit queues per port, 1 to 16 and at most `cores`; `cores` if unset. With fewer, the
-    /// cores divide the queues of all ports among them: with 1 queue and 16 ports, each of 8 cores has two
-    /// ports. Every core needs a queue.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queues: Option<u32>,
-}
-
-impl Default for TestpmdConfig {
-    fn default() -> Self {
-        TestpmdConfig { mode: ForwardMode::MacSwap, topology: Topology::Loop, cores: 1, queues: None }
+doorbell_sim::config! {
+    /// testpmd's own options; options shared with other programs are in `dpdk`.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct TestpmdConfig {
+        /// Forwarding mode (--forward-mode).
+        pub mode: ForwardMode = ForwardMode::MacSwap,
+        /// The port that transmits frames (--port-topology).
+        pub topology: Topology = Topology::Loop,
+        /// Forwarding cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every
+        /// port. RSS spreads flows over them; default traffic is one flow (`--flows 1000`). More than one
+        /// needs as many harts and NICs with as many queues (`nic.model = "82576"`). `dpdk.mbufs` is per
+        /// core.
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
+        /// Receive and transmit queues per port, 1 to 16 and at most `cores`; `cores` if unset. With fewer,
+        /// the cores divide the queues of all ports among them: with 1 queue and 16 ports, each of 8 cores
+        /// has two ports. Every core needs a queue.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub queues: Option<u32> = None,
     }
 }
 

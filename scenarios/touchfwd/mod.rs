@@ -1,7 +1,7 @@
 //! touchfwd: reads every byte of each frame and sends it back (`guest/programs`), in the dpdk image.
 
 use doorbell_machine::ConfigError;
-use doorbell_sim::Bytes;
+use doorbell_sim::{Bytes, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,26 +24,22 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     ..DPDK_PROGRAM
 };
 
-/// Options of touchfwd and touchdrop, in addition to those in `dpdk`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct TouchConfig {
-    /// Width of each load from a frame, 1B or 8B: 1B as in a loop over bytes.
-    pub load: Bytes,
-    /// Before a frame is read, the first line of the burst's next frame is prefetched, as `rte_prefetch0`
-    /// does in the study's TouchFwd and TouchDrop (github.com/agsiddharth/CAL-DPDK-GEM5, app/test-pmd,
-    /// touchfwd.c and rxonly.c).
-    pub prefetch: bool,
-    /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS spreads
-    /// flows over the queues (`--flows 1000`). More than one needs as many harts and NICs with as many queues
-    /// (`nic.model = "82576"`). `dpdk.mbufs` is per core.
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-}
-
-impl Default for TouchConfig {
-    fn default() -> Self {
-        TouchConfig { load: Bytes(1), prefetch: true, cores: 1 }
+config! {
+    /// Options of touchfwd and touchdrop, in addition to those in `dpdk`.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct TouchConfig {
+        /// Width of each load from a frame, 1B or 8B: 1B as in a loop over bytes.
+        pub load: Bytes = Bytes(1),
+        /// Before a frame is read, the first line of the burst's next frame is prefetched, as `rte_prefetch0`
+        /// does in the study's TouchFwd and TouchDrop (github.com/agsiddharth/CAL-DPDK-GEM5, app/test-pmd,
+        /// touchfwd.c and rxonly.c).
+        pub prefetch: bool = true,
+        /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS
+        /// spreads flows over the queues (`--flows 1000`). More than one needs as many harts and NICs with as
+        /// many queues (`nic.model = "82576"`). `dpdk.mbufs` is per core.
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
     }
 }
 

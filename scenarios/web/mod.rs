@@ -53,45 +53,34 @@ pub enum WebMix {
     Specweb99,
 }
 
-/// Options of the web server and its clients.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct WebConfig {
-    /// The server.
-    #[serde(skip_serializing_if = "options::is_default")]
-    pub server: WebServer,
-    /// Cores, 1 to 8 (1 if unset), each with its own nginx (ports from 8100 on), NIC queue and interrupt, and
-    /// a wrk whose connections use that queue. More than one needs as many harts, NICs of the model 82576,
-    /// and `platform.interrupts = "aia"`, without which Linux uses one queue per port.
-    #[serde(skip_serializing_if = "cores::is_one")]
-    pub cores: u32,
-    /// Persistent connections per server, each with one request in flight (--connections), 1 to 256.
-    pub connections: u32,
-    /// Bytes of the requested file: 100, 1000, 10000, 100000 or 1000000.
-    pub file: u32,
-    /// Requests a mix of files instead of one file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mix: Option<WebMix>,
-    /// Directories of the mix, 1 to 100 (8 if unset), each of 5 MB; together at most a quarter of
-    /// `platform.ram`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub directories: Option<u32>,
-    /// Percentage of the mix's requests for a dynamic page, which includes the file, 0 to 100 (30 if unset).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dynamic: Option<u32>,
-}
-
-impl Default for WebConfig {
-    fn default() -> Self {
-        WebConfig {
-            server: WebServer::default(),
-            cores: 1,
-            connections: 16,
-            file: 1000,
-            mix: None,
-            directories: None,
-            dynamic: None,
-        }
+doorbell_sim::config! {
+    /// Options of the web server and its clients.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct WebConfig {
+        /// The server.
+        #[serde(skip_serializing_if = "options::is_default")]
+        pub server: WebServer = WebServer::default(),
+        /// Cores, 1 to 8 (1 if unset), each with its own nginx (ports from 8100 on), NIC queue and interrupt,
+        /// and a wrk whose connections use that queue. More than one needs as many harts, NICs of the model
+        /// 82576, and `platform.interrupts = "aia"`, without which Linux uses one queue per port.
+        #[serde(skip_serializing_if = "cores::is_one")]
+        pub cores: u32 = 1,
+        /// Persistent connections per server, each with one request in flight (--connections), 1 to 256.
+        pub connections: u32 = 16,
+        /// Bytes of the requested file: 100, 1000, 10000, 100000 or 1000000.
+        pub file: u32 = 1000,
+        /// Requests a mix of files instead of one file.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub mix: Option<WebMix> = None,
+        /// Directories of the mix, 1 to 100 (8 if unset), each of 5 MB; together at most a quarter of
+        /// `platform.ram`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub directories: Option<u32> = None,
+        /// Percentage of the mix's requests for a dynamic page, which includes the file, 0 to 100 (30 if
+        /// unset).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub dynamic: Option<u32> = None,
     }
 }
 

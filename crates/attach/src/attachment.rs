@@ -2,7 +2,7 @@
 //! runs functionally, the kind's own model while it is timed. Both have the same parameters. When the machine
 //! switches between them, accesses in flight are not overtaken.
 
-use doorbell_pcie::link::{LinkState, LinkStats, RegisterWrite};
+use doorbell_pcie::link::{LinkStats, RegisterWrite};
 use doorbell_pcie::path::PathStats;
 use doorbell_pcie::{LinkConfig, Path, PathConfig, PcieLink, Sent};
 use doorbell_sim::memory::{DmaAccess, HostMemory};
@@ -31,13 +31,23 @@ enum Model {
     Bus(Box<Bus>),
 }
 
+/// Evaluates the same expression for a model of either kind.
+macro_rules! with_model {
+    ($model:expr, $bound:ident => $value:expr) => {
+        match $model {
+            Model::Link($bound) => $value,
+            Model::Bus($bound) => $value,
+        }
+    };
+}
+
 /// Saved state of the timed model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttachmentState(ModelState);
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum ModelState {
-    Link(Box<LinkState>),
+    Link(Box<PcieLink>),
     Bus(Box<BusState>),
 }
 
@@ -70,15 +80,9 @@ impl Attachment {
             // A register access sent by the functional model arrives at the device before any later one.
             let registers_at = self.registers_at.max(now + self.path.config().mmio_latency);
             let sent = Sent { registers_at, ..self.path.sent() };
-            match &mut self.model {
-                Model::Link(link) => link.follow(sent),
-                Model::Bus(bus) => bus.follow(sent),
-            }
+            with_model!(&mut self.model, model => model.follow(sent));
         } else {
-            let sent = match &self.model {
-                Model::Link(link) => link.sent(),
-                Model::Bus(bus) => bus.sent(),
-            };
+            let sent = with_model!(&self.model, model => model.sent());
             self.path.follow(sent);
             self.registers_at = sent.registers_at;
         }
@@ -91,10 +95,7 @@ impl Attachment {
 
     /// Sets the machine's current time. Past bookings may be dropped, except those that cores may still need.
     pub fn advance_to(&mut self, present: Ps) {
-        match &mut self.model {
-            Model::Link(link) => link.advance_to(present),
-            Model::Bus(bus) => bus.advance_to(present),
-        }
+        with_model!(&mut self.model, model => model.advance_to(present));
     }
 
     /// Times a read by the device; returns when the last byte is there.
@@ -106,10 +107,9 @@ impl Attachment {
         access: DmaAccess,
         memory: Option<&mut impl HostMemory>,
     ) -> Ps {
-        match (memory, &mut self.model) {
-            (Some(memory), Model::Link(link)) if self.timed => link.read(now, addr, len, access, memory),
-            (Some(memory), Model::Bus(bus)) if self.timed => bus.read(now, addr, len, access, memory),
-            _ => self.path.read(now, len, access.purpose),
+        match memory.filter(|_| self.timed) {
+            Some(memory) => with_model!(&mut self.model, model => model.read(now, addr, len, access, memory)),
+            None => self.path.read(now, len, access.purpose),
         }
     }
 
@@ -122,10 +122,11 @@ impl Attachment {
         access: DmaAccess,
         memory: Option<&mut impl HostMemory>,
     ) -> Ps {
-        match (memory, &mut self.model) {
-            (Some(memory), Model::Link(link)) if self.timed => link.write(now, addr, len, access, memory),
-            (Some(memory), Model::Bus(bus)) if self.timed => bus.write(now, addr, len, access, memory),
-            _ => self.path.write(now, len, access.purpose),
+        match memory.filter(|_| self.timed) {
+            Some(memory) => {
+                with_model!(&mut self.model, model => model.write(now, addr, len, access, memory))
+            }
+            None => self.path.write(now, len, access.purpose),
         }
     }
 
@@ -235,7 +236,7 @@ impl Attachment {
     /// Returns the timed model's state.
     pub fn save(&self) -> AttachmentState {
         AttachmentState(match &self.model {
-            Model::Link(link) => ModelState::Link(Box::new(link.save())),
+            Model::Link(link) => ModelState::Link(link.clone()),
             Model::Bus(bus) => ModelState::Bus(Box::new(bus.save())),
         })
     }
@@ -244,7 +245,7 @@ impl Attachment {
     /// nothing.
     pub fn restore(&mut self, state: &AttachmentState) -> Result<(), SnapshotError> {
         match (&mut self.model, &state.0) {
-            (Model::Link(link), ModelState::Link(state)) => link.restore(state),
+            (Model::Link(link), ModelState::Link(state)) => link.restore((**state).clone()),
             (Model::Bus(bus), ModelState::Bus(state)) => bus.restore(state),
             _ => {
                 let problem = "the saved state is of a different kind of attachment".to_owned();

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use doorbell_pcie::PathConfig;
+use doorbell_sim::config::{PowersOfTwo, check};
 use doorbell_sim::memory::DmaEntryPoint;
 use doorbell_sim::{BitsPerSec, Bytes, Clock, Hertz, Ps};
 use schemars::JsonSchema;
@@ -103,27 +104,13 @@ impl StageConfig {
     }
 
     fn validate(&self) -> Result<(), String> {
-        let StageConfig { width, clock, latency, bridge_latency, .. } = self;
-        if !(1..=1024).contains(&width.0) {
-            return Err(format!("width is {width}; it must be from 1B to 1KiB"));
-        }
-        if !(1_000_000..=100_000_000_000).contains(&clock.0) {
-            return Err(format!("clock is {clock}; it must be from 1MHz to 100GHz"));
-        }
-        for (name, value) in [("latency", latency), ("bridge_latency", bridge_latency)] {
-            if *value > LATENCY_MAX {
-                return Err(format!("{name} is {value}; it must be at most {LATENCY_MAX}"));
-            }
-        }
-        for (name, value, min, max) in [
-            ("address_cycles", self.address_cycles, 0, 64),
-            ("outstanding", self.outstanding, 1, 1024),
-            ("buffer", self.buffer, 1, 4096),
-        ] {
-            if !(min..=max).contains(&value) {
-                return Err(format!("{name} is {value}; it must be from {min} to {max}"));
-            }
-        }
+        check("width", &self.width, Bytes(1)..=Bytes(1024))?;
+        check("clock", &self.clock, Hertz(1_000_000)..=Hertz(100_000_000_000))?;
+        check("latency", &self.latency, ..=LATENCY_MAX)?;
+        check("bridge_latency", &self.bridge_latency, ..=LATENCY_MAX)?;
+        check("address_cycles", &self.address_cycles, 0..=64)?;
+        check("outstanding", &self.outstanding, 1..=1024)?;
+        check("buffer", &self.buffer, 1..=4096)?;
         if self.full_duplex && !self.split {
             return Err("full_duplex is true, which needs split = true".to_owned());
         }
@@ -246,14 +233,8 @@ impl AttachConfig {
     /// Checks the parameters. The message names the parameter and its valid values.
     pub fn validate(&self) -> Result<(), String> {
         self.check_keys()?;
-        if let Some(burst) = self.burst
-            && !(burst.0.is_power_of_two() && (16..=4096).contains(&burst.0))
-        {
-            return Err(format!("burst is {burst}; it must be a power of two from 16B to 4KiB"));
-        }
-        if let Some(latency) = self.register_latency.filter(|latency| *latency > LATENCY_MAX) {
-            return Err(format!("register_latency is {latency}; it must be at most {LATENCY_MAX}"));
-        }
+        check("burst", &self.burst, PowersOfTwo(Bytes(16)..=Bytes(4096)))?;
+        check("register_latency", &self.register_latency, ..=LATENCY_MAX)?;
         match (self.kind, &self.stages) {
             (AttachKind::Pcie, _) => Ok(()),
             (AttachKind::Bus, None) => {

@@ -16,7 +16,7 @@ use doorbell_pcie::{BarKind, Capability, FunctionIdentity, FunctionPorts, Header
 use doorbell_sim::ports::{DmaPurpose, DmaRequest};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::stats::{Counter, Stats};
-use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
+use doorbell_sim::{AccessSize, PhysAddr, Ps};
 use serde::{Deserialize, Serialize};
 
 /// Writable bits of the registers, eight bytes each from offset 0. Reset values are zero.
@@ -77,13 +77,8 @@ impl CopyEngine {
         }
         self.registers[STATUS] = BUSY;
         let read = side.request_read(now, self.request(self.registers[SOURCE]));
-        wake_when(read, READ_DONE, side);
+        side.wake_at(read, READ_DONE);
     }
-}
-
-fn wake_when(done: Done, event: u64, side: &mut dyn FunctionPorts) {
-    let Done::At(time) = done else { unreachable!("machine memory always returns a completion time") };
-    side.wake_at(time, event);
 }
 
 impl PciFunction for CopyEngine {
@@ -146,7 +141,7 @@ impl PciFunction for CopyEngine {
             self.in_transit = vec![0; self.registers[LENGTH].min(LENGTH_MAX) as usize];
             side.read(PhysAddr(self.registers[SOURCE]), &mut self.in_transit);
             let write = side.request_write(now, self.request(self.registers[DESTINATION]));
-            return wake_when(write, WRITE_DONE, side);
+            return side.wake_at(write, WRITE_DONE);
         }
         side.write(PhysAddr(self.registers[DESTINATION]), &self.in_transit);
         self.stats.copies += 1;

@@ -9,7 +9,7 @@
 use doorbell_pcie::{BarKind, Capability, FunctionIdentity, FunctionPorts, HeaderType, MsiX, PciFunction};
 use doorbell_sim::ports::{DmaPurpose, DmaRequest};
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
+use doorbell_sim::{AccessSize, PhysAddr, Ps};
 
 /// Offset of the MSI capability.
 pub const MSI: u64 = 0x40;
@@ -78,9 +78,8 @@ impl PciFunction for Interrupter {
             0 => {
                 let addr = PhysAddr(self.to);
                 let request = DmaRequest::plain(addr, 8, DmaPurpose::Data, 0);
-                if let Done::At(done) = side.request_write(now, request) {
-                    side.wake_at(done, self.to);
-                }
+                let done = side.request_write(now, request);
+                side.wake_at(done, self.to);
                 self.interrupt(now, value, side);
             }
             8 => self.to = value,

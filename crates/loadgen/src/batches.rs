@@ -15,7 +15,7 @@ pub use doorbell_results::{BatchSummary, Confidence, LatencyConfidence};
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
-use crate::latency::{Latency, LatencyState, Mean, TripAccumulator};
+use crate::latency::{Latency, Mean, TripAccumulator};
 
 /// Maximum number of batches per window.
 pub const BATCHES_MAX: usize = 64;
@@ -28,7 +28,7 @@ const JOINS_MAX: u32 = 32;
 /// Minimum number of frames beyond a percentile in each batch for its interval.
 const BEYOND_MIN: u64 = 10;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Batch<T> {
     offered: u64,
     delivered: u64,
@@ -45,18 +45,13 @@ impl<T: TripAccumulator> Batch<T> {
 }
 
 /// A window's batches, by departure time of the frames; `T` accumulates their round trips.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Batches<T = Latency> {
+    /// Saved with the window.
+    #[serde(skip)]
     begin: Ps,
     length: Ps,
     batches: Vec<Batch<T>>,
-}
-
-/// Saved state: the batch length, and each batch's counts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BatchesState<S = LatencyState> {
-    length: Ps,
-    batches: Vec<(u64, u64, S)>,
 }
 
 impl Batches {
@@ -171,28 +166,24 @@ impl<T: TripAccumulator> Batches<T> {
         })
     }
 
-    pub fn save(&self) -> BatchesState<T::State> {
-        let save = |batch: &Batch<T>| (batch.offered, batch.delivered, batch.latency.save());
-        BatchesState { length: self.length, batches: self.batches.iter().map(save).collect() }
-    }
-
-    /// Restores batches of a window that began at `begin` with these counts of offered and delivered frames;
-    /// none if the state is invalid.
-    pub fn restore(begin: Ps, state: &BatchesState<T::State>, counted: (u64, u64)) -> Option<Batches<T>> {
-        let joins = (state.length.0 / FIRST_LENGTH.0).checked_ilog2()?;
-        if state.batches.len() > BATCHES_MAX || joins > JOINS_MAX || state.length.0 != FIRST_LENGTH.0 << joins
-        {
-            return None;
-        }
-        let mut sums = (0u64, 0u64);
-        let restore = |(offered, delivered, latency): &(u64, u64, T::State)| {
-            sums = (sums.0.checked_add(*offered)?, sums.1.checked_add(*delivered)?);
-            let latency = T::restore(latency)?;
-            let sound = delivered <= offered && latency.count() <= *delivered;
-            sound.then_some(Batch { offered: *offered, delivered: *delivered, latency })
+    /// Continues restored batches of a window that began at `begin` with these counts of offered and delivered
+    /// frames. Returns whether they are consistent.
+    pub fn resume(&mut self, begin: Ps, counted: (u64, u64)) -> bool {
+        self.begin = begin;
+        let joins = (self.length.0 / FIRST_LENGTH.0).checked_ilog2().filter(|joins| *joins <= JOINS_MAX);
+        let sum = |count: fn(&Batch<T>) -> u64| {
+            self.batches.iter().try_fold(0u64, |sum, batch| sum.checked_add(count(batch)))
         };
-        let batches = state.batches.iter().map(restore).collect::<Option<Vec<Batch<T>>>>()?;
-        (sums == counted).then_some(Batches { begin, length: state.length, batches })
+        let is_possible = |batch: &Batch<T>| {
+            batch.delivered <= batch.offered
+                && batch.latency.count() <= batch.delivered
+                && batch.latency.is_consistent()
+        };
+        joins.is_some_and(|joins| self.length.0 == FIRST_LENGTH.0 << joins)
+            && self.batches.len() <= BATCHES_MAX
+            && self.batches.iter().all(is_possible)
+            && sum(|batch| batch.offered) == Some(counted.0)
+            && sum(|batch| batch.delivered) == Some(counted.1)
     }
 }
 

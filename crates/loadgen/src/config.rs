@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use doorbell_sim::{Bytes, Frame, Ps};
+use doorbell_sim::{Bytes, Frame, Ps, config};
 use doorbell_wire::MacAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,87 +13,81 @@ use crate::requests::{self, MemcachedConfig, Operation};
 use crate::responder::ResponderConfig;
 use crate::streams::{Arrivals, STREAMS_MAX, StreamConfig};
 
-/// A load generator, as written in configuration files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct LoadGenConfig {
-    /// Number of most recently sent frames that are tracked until they return, 1024 to 16777216: rounded up
-    /// to a power of two, 16 bytes of memory each. A frame that returns after it is no longer tracked counts
-    /// as late and has no latency. The default, 262144, exceeds the 64-byte frames in flight at 100 Gbps with
-    /// a 200 µs link, a 4 MiB FIFO and a ring of 4096.
-    pub tracked_frames: u32,
-    /// Whether round trips are split into stages (`latency_stages_ns` in the summary). Does not affect the
-    /// simulation.
-    pub stages: bool,
-    /// Transmitted traffic.
-    pub traffic: TrafficConfig,
-    /// Replies to received requests.
-    pub responder: ResponderConfig,
-}
-
-impl Default for LoadGenConfig {
-    fn default() -> Self {
-        LoadGenConfig {
-            tracked_frames: 1 << 18,
-            stages: true,
-            traffic: TrafficConfig::default(),
-            responder: ResponderConfig::default(),
-        }
+config! {
+    /// A load generator, as written in configuration files.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct LoadGenConfig {
+        /// Number of most recently sent frames that are tracked until they return, 1024 to 16777216: rounded
+        /// up to a power of two, 16 bytes of memory each. A frame that returns after it is no longer tracked
+        /// counts as late and has no latency. The default, 262144, exceeds the 64-byte frames in flight at
+        /// 100 Gbps with a 200 µs link, a 4 MiB FIFO and a ring of 4096.
+        pub tracked_frames: u32 = 1 << 18,
+        /// Whether round trips are split into stages (`latency_stages_ns` in the summary). Does not affect
+        /// the simulation.
+        pub stages: bool = true,
+        /// Transmitted traffic.
+        pub traffic: TrafficConfig = TrafficConfig::default(),
+        /// Replies to received requests.
+        pub responder: ResponderConfig = ResponderConfig::default(),
     }
 }
 
-/// Traffic that a generator sends, and the expected returns.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct TrafficConfig {
-    /// Kind of traffic.
-    pub kind: Kind,
-    /// Transmit rate.
-    pub rate: Rate,
-    /// Bytes of each frame with its FCS, 64 B to 16 KiB. Ignored by memcached requests, whose length follows
-    /// from their text.
-    pub frame_size: Bytes,
-    /// Arrival process of frames or requests. Jitter prevents synchronisation with polling loops; RFC 2544
-    /// uses `constant`.
-    pub arrivals: Arrivals,
-    /// Time from the start of the traffic to the first frame.
-    pub start_after: Ps,
-    /// Stop after this number of frames, at least 1.
-    pub frames: Option<u64>,
-    /// Stop after this time, counted from when the first frame was due. Without `duration` and `frames`,
-    /// traffic continues until it is stopped.
-    pub duration: Option<Ps>,
-    /// Destination MAC address of the frames.
-    pub destination: MacAddr,
-    /// MAC address of the generator.
-    pub source: MacAddr,
-    /// Destination address of IPv4 packets. The defaults are in the range that RFC 2544 (appendix C.2.2)
-    /// reserves for such tests.
-    pub destination_ip: Ipv4Addr,
-    /// Source address of IPv4 packets.
-    pub source_ip: Ipv4Addr,
-    /// Destination port of UDP datagrams, 0 to 65535.
-    pub destination_port: u16,
-    /// Source port of UDP datagrams, 0 to 65535.
-    pub source_port: u16,
-    /// Expected change of returned frames. Replies to requests are checked separately.
-    pub returned: Returned,
-    /// Maximum number of frames or requests in flight, at least 1. Frames that are due wait, and their
-    /// latency still counts from the due time. Unlimited if not set.
-    pub outstanding: Option<u32>,
-    /// Age, at least 1ps, after which a frame in flight is given up if others wait because of `outstanding`.
-    pub timeout: Ps,
-    /// Requests to memcached.
-    #[serde(with = "crate::requests::keyspace::saved")]
-    #[schemars(with = "MemcachedConfig")]
-    pub memcached: MemcachedConfig,
-    /// Total rate of all streams: each stream's rate is scaled in proportion. `2x` doubles them; without it,
-    /// rates are as configured.
-    pub total: Option<Rate>,
-    /// Streams of test frames, instead of one size and rate. `rate` and `frame_size` above are then ignored;
-    /// the other settings are defaults of the streams, and `frames` and `duration` limit all of them
-    /// together.
-    pub streams: Vec<StreamConfig>,
+config! {
+    /// Traffic that a generator sends, and the expected returns.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct TrafficConfig {
+        /// Kind of traffic.
+        pub kind: Kind = Kind::Frames,
+        /// Transmit rate.
+        pub rate: Rate = Rate::Frames(1_000_000),
+        /// Bytes of each frame with its FCS, 64 B to 16 KiB. Ignored by memcached requests, whose length
+        /// follows from their text.
+        pub frame_size: Bytes = Bytes(64),
+        /// Arrival process of frames or requests. Jitter prevents synchronisation with polling loops; RFC
+        /// 2544 uses `constant`.
+        pub arrivals: Arrivals = Arrivals::Jitter,
+        /// Time from the start of the traffic to the first frame.
+        pub start_after: Ps = Ps::ZERO,
+        /// Stop after this number of frames, at least 1.
+        pub frames: Option<u64> = None,
+        /// Stop after this time, counted from when the first frame was due. Without `duration` and `frames`,
+        /// traffic continues until it is stopped.
+        pub duration: Option<Ps> = None,
+        /// Destination MAC address of the frames.
+        pub destination: MacAddr = MacAddr([0x52, 0x54, 0x00, 0x12, 0x34, 0x56]),
+        /// MAC address of the generator.
+        pub source: MacAddr = MacAddr([0x02, 0x00, 0x00, 0x00, 0x00, 0x01]),
+        /// Destination address of IPv4 packets. The defaults are in the range that RFC 2544 (appendix C.2.2)
+        /// reserves for such tests.
+        pub destination_ip: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1),
+        /// Source address of IPv4 packets.
+        pub source_ip: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1),
+        /// Destination port of UDP datagrams, 0 to 65535.
+        pub destination_port: u16 = 50_000,
+        /// Source port of UDP datagrams, 0 to 65535.
+        pub source_port: u16 = 50_001,
+        /// Expected change of returned frames. Replies to requests are checked separately.
+        pub returned: Returned = Returned::Any,
+        /// Maximum number of frames or requests in flight, at least 1. Frames that are due wait, and their
+        /// latency still counts from the due time. Unlimited if not set.
+        pub outstanding: Option<u32> = None,
+        /// Age, at least 1ps, after which a frame in flight is given up if others wait because of
+        /// `outstanding`.
+        pub timeout: Ps = Ps::from_ms(10),
+        /// Requests to memcached.
+        #[serde(with = "crate::requests::keyspace::saved")]
+        #[schemars(with = "MemcachedConfig")]
+        pub memcached: MemcachedConfig = MemcachedConfig::default(),
+        /// Total rate of all streams: each stream's rate is scaled in proportion. `2x` doubles them; without
+        /// it, rates are as configured.
+        pub total: Option<Rate> = None,
+        /// Streams of test frames, instead of one size and rate. `rate` and `frame_size` above are then
+        /// ignored; the other settings are defaults of the streams, and `frames` and `duration` limit all of
+        /// them together.
+        pub streams: Vec<StreamConfig> = Vec::new(),
+    }
 }
 
 /// A kind of traffic. Request kinds first resolve the station's MAC address by ARP.
@@ -115,32 +109,6 @@ impl Kind {
     /// Whether it sends requests over IPv4, for which the station is resolved by ARP.
     pub fn sends_requests(self) -> bool {
         self != Kind::Frames
-    }
-}
-
-impl Default for TrafficConfig {
-    fn default() -> Self {
-        TrafficConfig {
-            kind: Kind::Frames,
-            rate: Rate::Frames(1_000_000),
-            frame_size: Bytes(64),
-            arrivals: Arrivals::Jitter,
-            start_after: Ps::ZERO,
-            frames: None,
-            duration: None,
-            destination: MacAddr([0x52, 0x54, 0x00, 0x12, 0x34, 0x56]),
-            source: MacAddr([0x02, 0x00, 0x00, 0x00, 0x00, 0x01]),
-            destination_ip: Ipv4Addr::new(198, 18, 1, 1),
-            source_ip: Ipv4Addr::new(198, 18, 0, 1),
-            destination_port: 50_000,
-            source_port: 50_001,
-            returned: Returned::Any,
-            outstanding: None,
-            timeout: Ps::from_ms(10),
-            memcached: MemcachedConfig::default(),
-            total: None,
-            streams: Vec::new(),
-        }
     }
 }
 

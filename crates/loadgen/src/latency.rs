@@ -4,10 +4,11 @@
 pub use doorbell_results::LatencySummary;
 use doorbell_sim::Ps;
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Recorded latencies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "LatencyState")]
 pub struct Latency {
     histogram: Histogram<u64>,
     count: u64,
@@ -17,9 +18,9 @@ pub struct Latency {
     max: Ps,
 }
 
-/// Saved state of a [`Latency`].
+/// Saved form of a [`Latency`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LatencyState {
+struct LatencyState {
     /// A value in each non-empty bucket, and its count.
     buckets: Vec<(u64, u64)>,
     sum: u128,
@@ -30,9 +31,6 @@ pub struct LatencyState {
 
 /// Accumulator of round trips: the full distribution or only the mean.
 pub(crate) trait TripAccumulator: Clone + Default {
-    /// Saved state.
-    type State;
-
     fn record(&mut self, latency: Ps);
     fn merge(&mut self, other: &Self);
     fn count(&self) -> u64;
@@ -40,13 +38,11 @@ pub(crate) trait TripAccumulator: Clone + Default {
     fn mean_ns(&self) -> Option<f64>;
     /// As [`Latency::percentile`], if the distribution is kept.
     fn percentile(&self, numerator: u64, denominator: u64) -> Option<Ps>;
-    fn save(&self) -> Self::State;
-    fn restore(state: &Self::State) -> Option<Self>;
+    /// Whether a restored accumulator is possible.
+    fn is_consistent(&self) -> bool;
 }
 
 impl TripAccumulator for Latency {
-    type State = LatencyState;
-
     fn record(&mut self, latency: Ps) {
         self.record_many(latency, 1);
     }
@@ -67,12 +63,8 @@ impl TripAccumulator for Latency {
         Latency::percentile(self, numerator, denominator)
     }
 
-    fn save(&self) -> LatencyState {
-        Latency::save(self)
-    }
-
-    fn restore(state: &LatencyState) -> Option<Latency> {
-        Latency::restore(state)
+    fn is_consistent(&self) -> bool {
+        self.count == 0 || self.min <= self.max
     }
 }
 
@@ -84,8 +76,6 @@ pub(crate) struct Mean {
 }
 
 impl TripAccumulator for Mean {
-    type State = Mean;
-
     fn record(&mut self, latency: Ps) {
         self.count += 1;
         self.sum += u128::from(latency.0);
@@ -108,13 +98,9 @@ impl TripAccumulator for Mean {
         None
     }
 
-    fn save(&self) -> Mean {
-        *self
-    }
-
-    fn restore(state: &Mean) -> Option<Mean> {
+    fn is_consistent(&self) -> bool {
         // Each round trip is less than 2^64 picoseconds.
-        (state.sum >> 64 <= u128::from(state.count)).then_some(*state)
+        self.sum >> 64 <= u128::from(self.count)
     }
 }
 
@@ -232,32 +218,28 @@ impl Latency {
             max: max.as_ns_f64(),
         })
     }
+}
 
-    /// Returns the state to save.
-    pub fn save(&self) -> LatencyState {
-        LatencyState {
-            buckets: self.buckets().map(|(value, count)| (value.0, count)).collect(),
-            sum: self.sum,
-            sum_of_squares: self.sum_of_squares,
-            min: self.min,
-            max: self.max,
-        }
+impl Serialize for Latency {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Latency { sum, sum_of_squares, min, max, .. } = *self;
+        let buckets = self.buckets().map(|(value, count)| (value.0, count)).collect();
+        LatencyState { buckets, sum, sum_of_squares, min, max }.serialize(serializer)
     }
+}
 
-    /// Restores a saved distribution; none if the state is invalid.
-    pub fn restore(state: &LatencyState) -> Option<Latency> {
-        let mut latency = Latency {
-            sum: state.sum,
-            sum_of_squares: state.sum_of_squares,
-            min: state.min,
-            max: state.max,
-            ..Latency::default()
-        };
-        for (value, count) in &state.buckets {
-            latency.histogram.record_n(*value, *count).ok()?;
-            latency.count = latency.count.checked_add(*count)?;
+impl TryFrom<LatencyState> for Latency {
+    type Error = &'static str;
+
+    fn try_from(state: LatencyState) -> Result<Latency, &'static str> {
+        let LatencyState { buckets, sum, sum_of_squares, min, max } = state;
+        let mut latency = Latency { sum, sum_of_squares, min, max, ..Latency::default() };
+        for (value, count) in buckets {
+            let is_recorded = latency.histogram.record_n(value, count).is_ok();
+            let total = latency.count.checked_add(count).filter(|_| is_recorded);
+            latency.count = total.ok_or("a histogram is inconsistent")?;
         }
-        (latency.count == 0 || latency.min <= latency.max).then_some(latency)
+        Ok(latency)
     }
 }
 
@@ -292,7 +274,7 @@ mod tests {
         let mut at_once = recorded(&[7]);
         at_once.record_many(Ps(3), 4);
         at_once.record_many(Ps(9), 0);
-        assert_eq!(at_once.save(), recorded(&[3, 3, 7, 3, 3]).save());
+        assert_eq!(at_once, recorded(&[3, 3, 7, 3, 3]));
     }
 
     #[test]
@@ -307,11 +289,18 @@ mod tests {
 
     #[test]
     fn invalid_state_is_refused() {
-        let good = recorded(&[5, 6]).save();
-        assert!(Latency::restore(&good).is_some());
-        let twice = LatencyState { buckets: vec![(5, u64::MAX), (6, 1)], ..good.clone() };
-        assert!(Latency::restore(&twice).is_none());
-        assert!(Latency::restore(&LatencyState { min: Ps(7), ..good }).is_none());
+        let state = LatencyState {
+            buckets: vec![(5, 1), (6, 1)],
+            sum: 11,
+            sum_of_squares: 61,
+            min: Ps(5),
+            max: Ps(6),
+        };
+        assert_eq!(Latency::try_from(state.clone()), Ok(recorded(&[5, 6])));
+        let twice = LatencyState { buckets: vec![(5, u64::MAX), (6, 1)], ..state.clone() };
+        assert!(Latency::try_from(twice).is_err());
+        let crossed = Latency::try_from(LatencyState { min: Ps(7), ..state }).unwrap();
+        assert!(!crossed.is_consistent());
     }
 
     proptest! {
@@ -350,10 +339,10 @@ mod tests {
         #[test]
         fn merged_and_restored_parts_equal_the_whole(samples in prop::collection::vec(any::<u64>().prop_map(|x| x >> 14), 2..200), cut: prop::sample::Index) {
             let (front, back) = samples.split_at(cut.index(samples.len()));
-            let bytes = postcard::to_stdvec(&recorded(front).save()).unwrap();
-            let mut latency = Latency::restore(&postcard::from_bytes(&bytes).unwrap()).unwrap();
+            let bytes = postcard::to_stdvec(&recorded(front)).unwrap();
+            let mut latency: Latency = postcard::from_bytes(&bytes).unwrap();
             latency.merge(&recorded(back));
-            prop_assert_eq!(latency.save(), recorded(&samples).save());
+            prop_assert_eq!(&latency, &recorded(&samples));
             prop_assert_eq!(latency.summary(), recorded(&samples).summary());
         }
     }

@@ -25,14 +25,14 @@ use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
-use crate::batches::{Batches, BatchesState};
+use crate::batches::Batches;
 use crate::in_flight::SendTimes;
-use crate::latency::{Latency, LatencyState};
-use crate::streams::{StreamResults, StreamResultsState};
+use crate::latency::{Latency, TripAccumulator};
+use crate::streams::StreamResults;
 use crate::volume::Volume;
 
-/// A window, open or closed. Its results change while its frames are outstanding.
-#[derive(Clone, Debug)]
+/// A window, open or closed. Its results change while its frames are outstanding. Saved as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     begin: Ps,
     end: Option<Ps>,
@@ -42,18 +42,18 @@ pub struct Measurement {
     delivered: Volume,
     arrived: Volume,
     corrupt: u64,
-    /// Offered frames lost or damaged on the link after the NIC returned them, if no other copy arrived.
-    spoilt: BTreeSet<u64>,
-    /// Number of such frames of other generators.
-    spoilt_of_others: u64,
     /// Offered frames that were given up.
     given_up: u64,
-    /// Given-up requests that exceeded the timeout while others waited.
-    timed_out: u64,
     duplicates: u64,
     reordered: u64,
     foreign: u64,
     late: u64,
+    /// Given-up requests that exceeded the timeout while others waited.
+    timed_out: u64,
+    /// Number of frames of other generators lost or damaged like those of `spoilt`.
+    spoilt_of_others: u64,
+    /// Offered frames lost or damaged on the link after the NIC returned them, if no other copy arrived.
+    spoilt: BTreeSet<u64>,
     lag_max: Ps,
     /// Contains the round trips from the intended time.
     batches: Batches,
@@ -64,51 +64,10 @@ pub struct Measurement {
     streams: Vec<StreamResults>,
 }
 
-/// Saved state of a [`Measurement`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MeasurementState {
-    begin: Ps,
-    end: Option<Ps>,
-    sequences: (u64, Option<u64>),
-    offered: Volume,
-    delivered: Volume,
-    arrived: Volume,
-    /// Corrupt, given up, duplicates, reordered, foreign, late, timed out, spoilt of others.
-    counts: [u64; 8],
-    spoilt: Vec<u64>,
-    lag_max: Ps,
-    batches: BatchesState,
-    from_actual: LatencyState,
-    variation: LatencyState,
-    last: Option<Ps>,
-    streams: Vec<StreamResultsState>,
-}
-
 impl Measurement {
     pub(crate) fn begin(now: Ps, next_sequence: u64, streams: Vec<StreamResults>) -> Measurement {
-        Measurement {
-            begin: now,
-            end: None,
-            sequences: (next_sequence, None),
-            offered: Volume::default(),
-            delivered: Volume::default(),
-            arrived: Volume::default(),
-            corrupt: 0,
-            spoilt: BTreeSet::new(),
-            spoilt_of_others: 0,
-            given_up: 0,
-            timed_out: 0,
-            duplicates: 0,
-            reordered: 0,
-            foreign: 0,
-            late: 0,
-            lag_max: Ps::ZERO,
-            batches: Batches::new(now),
-            from_actual: Latency::default(),
-            variation: Latency::default(),
-            last: None,
-            streams,
-        }
+        let (sequences, batches) = ((next_sequence, None), Batches::new(now));
+        Measurement { begin: now, sequences, batches, streams, ..Measurement::default() }
     }
 
     pub(crate) fn close(&mut self, now: Ps, next_sequence: u64) {
@@ -310,77 +269,32 @@ impl Measurement {
         }
     }
 
-    pub(crate) fn save(&self) -> MeasurementState {
-        MeasurementState {
-            begin: self.begin,
-            end: self.end,
-            sequences: self.sequences,
-            offered: self.offered,
-            delivered: self.delivered,
-            arrived: self.arrived,
-            counts: [
-                self.corrupt,
-                self.given_up,
-                self.duplicates,
-                self.reordered,
-                self.foreign,
-                self.late,
-                self.timed_out,
-                self.spoilt_of_others,
-            ],
-            spoilt: self.spoilt.iter().copied().collect(),
-            lag_max: self.lag_max,
-            batches: self.batches.save(),
-            from_actual: self.from_actual.save(),
-            variation: self.variation.save(),
-            last: self.last,
-            streams: self.streams.iter().map(StreamResults::save).collect(),
-        }
-    }
-
-    pub(crate) fn restore(state: &MeasurementState) -> Result<Measurement, SnapshotError> {
-        let wrong = |problem: &str| SnapshotError::Inconsistent {
-            name: "loadgen".to_owned(),
-            problem: problem.to_owned(),
+    /// Continues a restored window, if it is consistent.
+    pub(crate) fn resume(&mut self) -> Result<(), SnapshotError> {
+        let wrong = |problem: &str| {
+            let (name, problem) = ("loadgen".to_owned(), problem.to_owned());
+            Err(SnapshotError::Inconsistent { name, problem })
         };
-        let [corrupt, given_up, duplicates, reordered, foreign, late, timed_out, spoilt_of_others] =
-            state.counts;
-        let accounted =
-            [state.delivered.frames, corrupt, given_up].iter().try_fold(0u64, |a, b| a.checked_add(*b));
-        if accounted.is_none_or(|accounted| accounted > state.offered.frames) {
-            return Err(wrong("a window has more returned than sent frames"));
+        let settled = [self.delivered.frames, self.corrupt, self.given_up];
+        let accounted = settled.iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
+        if accounted.is_none_or(|accounted| accounted > self.offered.frames) {
+            return wrong("a window has more returned than sent frames");
         }
-        let volumes = [state.offered, state.delivered, state.arrived].map(Volume::parts);
-        if volumes.iter().flatten().chain(&state.counts).any(|count| *count > u64::MAX / 64) {
-            return Err(wrong("a window's counts are too large"));
+        let volumes = [self.offered, self.delivered, self.arrived].map(Volume::parts);
+        let Measurement { duplicates, reordered, foreign, late, timed_out, spoilt_of_others, .. } = *self;
+        let others = [duplicates, reordered, foreign, late, timed_out, spoilt_of_others];
+        if volumes.iter().flatten().chain(&settled).chain(&others).any(|count| *count > u64::MAX / 64) {
+            return wrong("a window's counts are too large");
         }
-        let counted = (state.offered.frames, state.delivered.frames);
-        let batches = Batches::restore(state.begin, &state.batches, counted);
-        let restore = |book| StreamResults::restore(state.begin, book);
-        let books: Option<Vec<StreamResults>> = state.streams.iter().map(restore).collect();
-        let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is inconsistent"));
-        Ok(Measurement {
-            begin: state.begin,
-            end: state.end,
-            sequences: state.sequences,
-            offered: state.offered,
-            delivered: state.delivered,
-            arrived: state.arrived,
-            corrupt,
-            spoilt: state.spoilt.iter().copied().collect(),
-            spoilt_of_others,
-            given_up,
-            timed_out,
-            duplicates,
-            reordered,
-            foreign,
-            late,
-            lag_max: state.lag_max,
-            batches: batches.ok_or_else(|| wrong("a window's batches do not add up"))?,
-            from_actual: latency(&state.from_actual)?,
-            variation: latency(&state.variation)?,
-            last: state.last,
-            streams: books.ok_or_else(|| wrong("a stream's books do not add up"))?,
-        })
+        if !self.batches.resume(self.begin, (self.offered.frames, self.delivered.frames)) {
+            return wrong("a window's batches do not add up");
+        }
+        if !self.from_actual.is_consistent() || !self.variation.is_consistent() {
+            return wrong("a histogram is inconsistent");
+        }
+        if !self.streams.iter_mut().all(|book| book.resume(self.begin)) {
+            return wrong("a stream's books do not add up");
+        }
+        Ok(())
     }
 }

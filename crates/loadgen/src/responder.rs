@@ -13,7 +13,7 @@
 
 use std::net::Ipv4Addr;
 
-use doorbell_sim::Frame;
+use doorbell_sim::{Frame, config};
 use doorbell_wire::checksum::Sum;
 use doorbell_wire::{MacAddr, ipv4};
 use etherparse::{EtherType, Ethernet2HeaderSlice, IpNumber, Ipv4Slice, SingleVlanHeaderSlice};
@@ -23,26 +23,18 @@ use serde::{Deserialize, Serialize};
 use crate::config::address_at_port;
 use crate::frame::{ADDRESS_BYTES, ETHERNET_BYTES};
 
-/// The responder, as written in configuration files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ResponderConfig {
-    /// Whether the responder is on.
-    pub enabled: bool,
-    /// Address that answers ARP and echo requests, at the first port; later ports increment the third byte
-    /// (10.0.1.1, 10.0.2.1 …), also of `mirror`. The MAC address is the traffic's `source`.
-    pub ip: Ipv4Addr,
-    /// Address from which every packet is returned to its sender.
-    pub mirror: Ipv4Addr,
-}
-
-impl Default for ResponderConfig {
-    fn default() -> Self {
-        ResponderConfig {
-            enabled: true,
-            ip: Ipv4Addr::new(10, 0, 0, 1),
-            mirror: Ipv4Addr::new(10, 0, 0, 254),
-        }
+config! {
+    /// The responder, as written in configuration files.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct ResponderConfig {
+        /// Whether the responder is on.
+        pub enabled: bool = true,
+        /// Address that answers ARP and echo requests, at the first port; later ports increment the third
+        /// byte (10.0.1.1, 10.0.2.1 …), also of `mirror`. The MAC address is the traffic's `source`.
+        pub ip: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1),
+        /// Address from which every packet is returned to its sender.
+        pub mirror: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254),
     }
 }
 

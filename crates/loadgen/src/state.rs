@@ -8,7 +8,7 @@ use crate::arrival::LoadGenStats;
 use crate::config::TrafficConfig;
 use crate::generator::{LoadGen, Stage, make_run};
 use crate::in_flight::{InFlight, InFlightState};
-use crate::measure::{Measurement, MeasurementState};
+use crate::measure::Measurement;
 use crate::streams::LaneState;
 
 /// Saved state of a [`LoadGen`].
@@ -17,7 +17,7 @@ use crate::streams::LaneState;
 /// whatever its configuration; [`LoadGen::set_traffic`] then replaces it. Capture files are not included and
 /// must exist on restore. So that a checkpoint from before any traffic needs none, unstarted streams are
 /// omitted if there are captures among them. Unstarted traffic is saved as configuration only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadGenState {
     stream: u32,
     run: u32,
@@ -31,7 +31,7 @@ pub struct LoadGenState {
     in_flight: InFlightState,
     highest_returned: Option<u64>,
     stats: LoadGenStats,
-    measurement: Option<MeasurementState>,
+    measurement: Option<Measurement>,
 }
 
 impl LoadGenState {
@@ -64,7 +64,7 @@ impl LoadGen {
             in_flight: self.in_flight.save(),
             highest_returned: self.highest_returned,
             stats: self.stats.clone(),
-            measurement: self.measurement.as_ref().map(Measurement::save),
+            measurement: self.measurement.clone(),
         }
     }
 
@@ -80,7 +80,8 @@ impl LoadGen {
         let in_flight = InFlight::restore(self.in_flight.sized(state.in_flight), run.streams.are_several())
             .filter(|in_flight| in_flight.streams().all(|stream| stream < run.streams.count()));
         let in_flight = in_flight.ok_or_else(|| wrong("its frames in flight are inconsistent".to_owned()))?;
-        let measurement = state.measurement.as_ref().map(Measurement::restore).transpose()?;
+        let mut measurement = state.measurement;
+        measurement.as_mut().map_or(Ok(()), Measurement::resume)?;
         // A window's outstanding frames must be in flight, or its counts could never be completed.
         let awaited = |window: &Measurement| in_flight.count(|sequence| window.has(sequence));
         if measurement.as_ref().is_some_and(|window| window.outstanding() != awaited(window)) {

@@ -6,7 +6,7 @@
 //! DMA and FIFOs may differ.
 
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use doorbell_loadgen::LoadGenState;
 use doorbell_pcie::MessagesState;
@@ -23,8 +23,9 @@ use doorbell_sim::{Clock, EventQueue, PhysAddr, Ps};
 use doorbell_wire::Link;
 use doorbell_wire::link::LinkState;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::Xxh3;
 
+use crate::checkpoint_file::{File, Format};
 use crate::config::AHEAD_MAX;
 use crate::dma::DmaStats;
 use crate::events::Event;
@@ -33,15 +34,8 @@ use crate::machine::Machine;
 use crate::timed::Mode;
 use crate::turns::Turns;
 
-/// Version of the file's layout. Sections have their own versions.
-pub const CHECKPOINT_VERSION: u32 = 1;
-
-const MAGIC: &[u8; 16] = b"DOORBELL CKPT\r\n\x1a";
 const COMPRESSION_LEVEL: i32 = 1;
 pub(crate) const MACHINE_VERSION: u32 = 6;
-const HASH_BYTES: usize = 8;
-/// Offset of the compressed part, after magic, version and hash.
-const PAYLOAD_AT: usize = MAGIC.len() + 4 + HASH_BYTES;
 /// Bound on the saved bytes per frame that a generator tracks: two variable-length integers, rounded up.
 const REMEMBERED_FRAME_BYTES_MAX: u64 = 64;
 /// Bound on the bytes of all other saved state: devices, FIFOs and frames in flight.
@@ -137,86 +131,22 @@ struct MachineState {
     stats: crate::machine::MachineStats,
 }
 
-/// A checkpoint in memory: the contents of its file.
-#[derive(Clone)]
-pub struct CheckpointFile {
-    bytes: Vec<u8>,
+/// Format of a machine's checkpoint. The part after the hash is compressed.
+pub struct MachineFormat;
+
+impl Format for MachineFormat {
+    const MAGIC: &'static [u8; 16] = b"DOORBELL CKPT\r\n\x1a";
+    const VERSION: u32 = 1;
+    const BYTES_MAX: u64 = doorbell_files::CHECKPOINT_BYTES_MAX;
 }
 
-impl std::fmt::Debug for CheckpointFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "CheckpointFile({:016x})", self.hash())
-    }
-}
+/// A machine's checkpoint in memory.
+pub type CheckpointFile = File<MachineFormat>;
 
 impl CheckpointFile {
-    /// Reads a file and checks that it is complete.
-    pub fn read(path: &Path) -> Result<CheckpointFile, CheckpointError> {
-        let io = |error| CheckpointError::Io { action: "read", path: path.to_owned(), error };
-        let bytes = doorbell_files::read_bounded(path, doorbell_files::CHECKPOINT_BYTES_MAX);
-        CheckpointFile::from_bytes(bytes.map_err(io)?)
-    }
-
-    /// Checks that `bytes` are a complete checkpoint.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<CheckpointFile, CheckpointError> {
-        let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(CheckpointError::NotACheckpoint)?;
-        let (version, rest) = rest.split_first_chunk::<4>().ok_or(CheckpointError::Damaged)?;
-        let found = u32::from_le_bytes(*version);
-        if found != CHECKPOINT_VERSION {
-            return Err(CheckpointError::Version { found, reads: CHECKPOINT_VERSION });
-        }
-        let (hash, payload) = rest.split_first_chunk::<8>().ok_or(CheckpointError::Damaged)?;
-        if xxh3_64(payload) != u64::from_le_bytes(*hash) {
-            return Err(CheckpointError::Damaged);
-        }
-        Ok(CheckpointFile { bytes })
-    }
-
-    /// Writes the file atomically: on an error, `path` is unchanged.
-    pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
-        let io = |error| CheckpointError::Io { action: "write", path: path.to_owned(), error };
-        doorbell_files::replace(path, &self.bytes).map_err(io)
-    }
-
-    /// Placeholder for a checkpoint that is not made yet; it cannot be restored.
-    pub fn empty() -> CheckpointFile {
-        CheckpointFile { bytes: Vec::new() }
-    }
-
-    /// The file's size in bytes.
-    pub fn size(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Hash stored in the file, over everything after it. Two boots of one guest have the same hash.
-    pub fn hash(&self) -> u64 {
-        let carried = self.bytes.get(..PAYLOAD_AT).and_then(|head| head.last_chunk());
-        carried.map_or(0, |hash| u64::from_le_bytes(*hash))
-    }
-
-    /// The file's contents.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The bytes before the compressed part. `seal` fills in the hash.
-    fn begin() -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&CHECKPOINT_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[0; HASH_BYTES]);
-        bytes
-    }
-
-    fn seal(mut bytes: Vec<u8>) -> CheckpointFile {
-        let hash = xxh3_64(&bytes[PAYLOAD_AT..]);
-        bytes[PAYLOAD_AT - HASH_BYTES..PAYLOAD_AT].copy_from_slice(&hash.to_le_bytes());
-        CheckpointFile { bytes }
-    }
-
     /// Decompresses the payload as a stream, which avoids a second copy of the guest's RAM.
-    fn payload(&self) -> Result<impl Read, CheckpointError> {
-        let compressed = self.bytes.get(PAYLOAD_AT..).unwrap_or_default();
-        zstd::Decoder::with_buffer(compressed).map_err(|_| CheckpointError::Damaged)
+    fn decompressed(&self) -> Result<impl Read, CheckpointError> {
+        zstd::Decoder::with_buffer(self.payload()).map_err(|_| CheckpointError::Damaged)
     }
 }
 
@@ -249,7 +179,7 @@ impl Machine {
     /// Restores a checkpoint into a newly built machine.
     pub fn restore(&mut self, file: &CheckpointFile, guest: &str) -> Result<(), CheckpointError> {
         let damaged = |_| CheckpointError::Damaged;
-        let mut payload = file.payload()?;
+        let mut payload = file.decompressed()?;
         let mut length = [0; 8];
         payload.read_exact(&mut length).map_err(damaged)?;
         let length = u64::from_le_bytes(length);

@@ -8,8 +8,9 @@ use doorbell_loadgen::LoadGenConfig;
 use doorbell_nic::{NicConfig, NicModel};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 use doorbell_platform::{DiskConfig, InterruptsKind, MmuMode, RtcConfig};
+use doorbell_sim::config::is_default;
 use doorbell_sim::ram::PAGE_BYTES;
-use doorbell_sim::{Bytes, Clock, Hertz, Ps};
+use doorbell_sim::{Bytes, Clock, Hertz, Ps, config};
 use doorbell_wire::{LinkConfig, MacAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,81 +58,56 @@ pub struct MachineConfig {
     /// Cores in addition to those of the harts, for programs that the guest cannot detect
     /// ([`Machine::play_corunners`](crate::Machine::play_corunners)). Follows from the traces to play, so it is
     /// not a setting.
-    #[serde(skip_deserializing, skip_serializing_if = "is_zero")]
+    #[serde(skip_deserializing, skip_serializing_if = "is_default")]
     #[schemars(skip)]
     pub trace_cores: u32,
 }
 
-fn is_zero(count: &u32) -> bool {
-    *count == 0
-}
-
-/// Guest-visible part of a machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct PlatformConfig {
-    /// Guest memory, 64MiB to 12GiB in whole pages of 4 KiB.
-    pub ram: Bytes,
-    /// Number of harts, 1 to 64.
-    pub harts: u32,
-    /// Threads per core (SMT), 1 or 2: with 2, harts 0 and 1 are the threads of core 0, harts 2 and 3 those
-    /// of core 1, and so on. In timed machines, SMT needs out-of-order cores.
-    #[serde(skip_serializing_if = "is_one")]
-    pub threads: u32,
-    /// Frequency of the `time` counter, 1MHz to 4GHz.
-    pub timebase: Hertz,
-    /// Whether harts have `stimecmp` (Sstc); without it the kernel calls the firmware to set each timer.
-    pub sstc: bool,
-    /// Interrupt controllers: `plic`, with interrupt lines to the harts, or `aia`. With `aia`, PCI functions
-    /// send messages (MSI, MSI-X) to an interrupt file in each hart, and an APLIC converts the other devices'
-    /// lines to messages.
-    #[serde(skip_serializing_if = "InterruptsKind::is_default")]
-    pub interrupts: InterruptsKind,
-    /// Largest address translation mode that the device tree offers.
-    pub mmu: MmuMode,
-    /// Number of NICs, 0 to 16, each with its own link and load generator.
-    pub nics: u32,
-    /// Ports per card: 1, 2 or 4. With 4, ports 0 to 3 are functions 0 to 3 of one PCI device, ports 4 to 7
-    /// those of the next, and so on. Functions of one device share its attachment: one PCI Express link with
-    /// its tags and credits. Ports 1 to 3 then use the `attach` and `pcie` of port 0.
-    #[serde(skip_serializing_if = "is_one")]
-    pub ports_per_card: u32,
-    /// Places of bridges between PCI buses, such as ["1e.0", "0:01.0"]: device 1e of the root bus, and device
-    /// 1 of the bus behind that bridge. A port's `at` places its NIC behind a bridge.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub bridges: Vec<Place>,
-    /// The real-time clock.
-    pub rtc: RtcConfig,
-    /// Seed of the kernel's first random numbers. It is separate from a run's seed, so that runs with
-    /// different seeds can share a boot.
-    pub boot_seed: u64,
-}
-
-fn is_zero_time(time: &Ps) -> bool {
-    *time == Ps::ZERO
+config! {
+    /// Guest-visible part of a machine.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct PlatformConfig {
+        /// Guest memory, 64MiB to 12GiB in whole pages of 4 KiB.
+        pub ram: Bytes = Bytes(256 << 20),
+        /// Number of harts, 1 to 64.
+        pub harts: u32 = 1,
+        /// Threads per core (SMT), 1 or 2: with 2, harts 0 and 1 are the threads of core 0, harts 2 and 3
+        /// those of core 1, and so on. In timed machines, SMT needs out-of-order cores.
+        #[serde(skip_serializing_if = "is_one")]
+        pub threads: u32 = 1,
+        /// Frequency of the `time` counter, 1MHz to 4GHz.
+        pub timebase: Hertz = Hertz(1_000_000_000),
+        /// Whether harts have `stimecmp` (Sstc); without it the kernel calls the firmware to set each timer.
+        pub sstc: bool = true,
+        /// Interrupt controllers: `plic`, with interrupt lines to the harts, or `aia`. With `aia`, PCI
+        /// functions send messages (MSI, MSI-X) to an interrupt file in each hart, and an APLIC converts the
+        /// other devices' lines to messages.
+        #[serde(skip_serializing_if = "InterruptsKind::is_default")]
+        pub interrupts: InterruptsKind = InterruptsKind::default(),
+        /// Largest address translation mode that the device tree offers.
+        pub mmu: MmuMode = MmuMode::Sv48,
+        /// Number of NICs, 0 to 16, each with its own link and load generator.
+        pub nics: u32 = 1,
+        /// Ports per card: 1, 2 or 4. With 4, ports 0 to 3 are functions 0 to 3 of one PCI device, ports 4 to
+        /// 7 those of the next, and so on. Functions of one device share its attachment: one PCI Express link
+        /// with its tags and credits. Ports 1 to 3 then use the `attach` and `pcie` of port 0.
+        #[serde(skip_serializing_if = "is_one")]
+        pub ports_per_card: u32 = 1,
+        /// Places of bridges between PCI buses, such as ["1e.0", "0:01.0"]: device 1e of the root bus, and
+        /// device 1 of the bus behind that bridge. A port's `at` places its NIC behind a bridge.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub bridges: Vec<Place> = Vec::new(),
+        /// The real-time clock.
+        pub rtc: RtcConfig = RtcConfig::default(),
+        /// Seed of the kernel's first random numbers. It is separate from a run's seed, so that runs with
+        /// different seeds can share a boot.
+        pub boot_seed: u64 = 1,
+    }
 }
 
 fn is_one(threads: &u32) -> bool {
     *threads == 1
-}
-
-impl Default for PlatformConfig {
-    fn default() -> Self {
-        PlatformConfig {
-            ram: Bytes(256 << 20),
-            harts: 1,
-            threads: 1,
-            timebase: Hertz(1_000_000_000),
-            sstc: true,
-            interrupts: InterruptsKind::default(),
-            mmu: MmuMode::Sv48,
-            nics: 1,
-            ports_per_card: 1,
-            bridges: Vec::new(),
-            rtc: RtcConfig::default(),
-            boot_seed: 1,
-        }
-    }
 }
 
 /// Whether cores, caches and memory have timing models.
@@ -145,40 +121,30 @@ pub enum CoreModel {
     Timed,
 }
 
-/// Core model, and the parameters of functional execution, in which every instruction takes the same time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct CoreConfig {
-    /// Core model: `functional`, or `timed` with timing models of cores, caches and memory.
-    pub model: CoreModel,
-    /// Clock frequency, 1MHz to 20GHz.
-    pub frequency: Hertz,
-    /// Instructions per cycle, from 0.01 to 16.
-    pub ipc: f64,
-    /// Instructions per cycle while timing models warm up, from 0.1 to 16. The value must be high enough to
-    /// carry the load: otherwise buffers are full when the measurement begins.
-    pub warming_ipc: f64,
-    /// How far one hart may run ahead of the others in functional execution: 10ns to 100us. It has no effect
-    /// with one hart.
-    pub quantum: Ps,
-    /// How far a hart may run ahead of devices and, also in timed execution, of other harts: 0ns to 1us. 0ns
-    /// is exact: the earliest timed hart runs one block at a time, and a functional hart stops at each event.
-    /// With a larger value, a hart sees devices and other harts late by at most that, and many harts need
-    /// less host time. It has no effect with one hart; SMT threads need 0ns.
-    #[serde(skip_serializing_if = "is_zero_time")]
-    pub lookahead: Ps,
-}
-
-impl Default for CoreConfig {
-    fn default() -> Self {
-        CoreConfig {
-            model: CoreModel::Functional,
-            frequency: Hertz(3_000_000_000),
-            ipc: 1.0,
-            warming_ipc: 3.0,
-            quantum: Ps::from_ns(500),
-            lookahead: Ps::ZERO,
-        }
+config! {
+    /// Core model, and the parameters of functional execution, in which every instruction takes the same
+    /// time.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct CoreConfig {
+        /// Core model: `functional`, or `timed` with timing models of cores, caches and memory.
+        pub model: CoreModel = CoreModel::Functional,
+        /// Clock frequency, 1MHz to 20GHz.
+        pub frequency: Hertz = Hertz(3_000_000_000),
+        /// Instructions per cycle, from 0.01 to 16.
+        pub ipc: f64 = 1.0,
+        /// Instructions per cycle while timing models warm up, from 0.1 to 16. The value must be high enough
+        /// to carry the load: otherwise buffers are full when the measurement begins.
+        pub warming_ipc: f64 = 3.0,
+        /// How far one hart may run ahead of the others in functional execution: 10ns to 100us. It has no
+        /// effect with one hart.
+        pub quantum: Ps = Ps::from_ns(500),
+        /// How far a hart may run ahead of devices and, also in timed execution, of other harts: 0ns to 1us.
+        /// 0ns is exact: the earliest timed hart runs one block at a time, and a functional hart stops at
+        /// each event. With a larger value, a hart sees devices and other harts late by at most that, and
+        /// many harts need less host time. It has no effect with one hart; SMT threads need 0ns.
+        #[serde(skip_serializing_if = "is_default")]
+        pub lookahead: Ps = Ps::ZERO,
     }
 }
 
@@ -190,9 +156,7 @@ impl CoreConfig {
 
     /// Checks every value; errors are about keys of the table at `path`.
     pub(crate) fn validate(&self, path: &str) -> Result<(), ConfigError> {
-        let check = |ok: bool, key: &str, problem: String| {
-            if ok { Ok(()) } else { Err(ConfigError::new(format!("{path}.{key}"), problem)) }
-        };
+        let check = |ok, key: &str, problem| ConfigError::unless(ok, &format!("{path}.{key}"), problem);
         check(
             (1_000_000..=20_000_000_000).contains(&self.frequency.0),
             "frequency",
@@ -244,6 +208,11 @@ impl ConfigError {
         }
     }
 
+    /// An error, unless the value of `key` is valid.
+    pub(crate) fn unless(is_valid: bool, key: &str, problem: String) -> Result<(), ConfigError> {
+        if is_valid { Ok(()) } else { Err(ConfigError::new(key, problem)) }
+    }
+
     /// An error about a value of `key` that the host cannot provide.
     pub fn host_limit(key: impl Into<String>, problem: impl ToString) -> ConfigError {
         ConfigError { is_host_limit: true, ..ConfigError::new(key, problem) }
@@ -278,9 +247,7 @@ const TIMEBASE_MAX: u64 = 4_000_000_000;
 impl MachineConfig {
     /// Checks each value and the combinations of values.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = |ok: bool, key: &str, problem: String| {
-            if ok { Ok(()) } else { Err(ConfigError::new(key, problem)) }
-        };
+        let check = ConfigError::unless;
         let p = &self.platform;
         check(
             (RAM_MIN..=RAM_MAX).contains(&p.ram.0) && p.ram.0.is_multiple_of(PAGE_BYTES),
@@ -374,8 +341,7 @@ impl MachineConfig {
 
     /// Configuration of the harts.
     pub fn harts(&self) -> HartsConfig<'_> {
-        let MachineConfig { core, pipeline, memory, hart, .. } = self;
-        HartsConfig { core, pipeline, memory, overrides: hart }
+        HartsConfig(self)
     }
 
     /// Configuration of one hart. `self` must be valid.
@@ -385,14 +351,7 @@ impl MachineConfig {
 
     /// Configuration of the ports.
     pub fn ports(&self) -> PortsConfig<'_> {
-        PortsConfig {
-            nic: &self.nic,
-            attach: &self.attach,
-            pcie: &self.pcie,
-            link: &self.link,
-            overrides: &self.port,
-            per_card: self.platform.ports_per_card as usize,
-        }
+        PortsConfig(self)
     }
 
     /// Configuration of one port. `self` must be valid.

@@ -5,7 +5,7 @@ use doorbell_attach::Attachment;
 use doorbell_platform::{InterruptsKind, map};
 use doorbell_sim::memory::{DmaAccess, HostMemory, each_line};
 use doorbell_sim::ports::{DmaDirection, DmaPort, DmaRequest};
-use doorbell_sim::{Done, PhysAddr, Ps, Ram};
+use doorbell_sim::{PhysAddr, Ps, Ram};
 use doorbell_trace::system::EventKind;
 
 use crate::message::{InterruptFiles, file_level};
@@ -137,12 +137,12 @@ impl BusSide<'_> {
 }
 
 impl DmaPort for BusSide<'_> {
-    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
-        Done::At(self.access(now, request, DmaDirection::Read))
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Ps {
+        self.access(now, request, DmaDirection::Read)
     }
 
-    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
-        Done::At(self.access(now, request, DmaDirection::Write))
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Ps {
+        self.access(now, request, DmaDirection::Write)
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {

@@ -6,9 +6,7 @@ use doorbell_pcie::{ConfigSpace, Message};
 use doorbell_sim::ports::{
     DeliveryPort, DmaPort, DmaPurpose, DmaRequest, IrqPort, IrqSink, Timers, WirePort,
 };
-use doorbell_sim::{
-    Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps, TxStamps, log,
-};
+use doorbell_sim::{EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps, TxStamps, log};
 use doorbell_trace::system::EventKind;
 
 use crate::dma::BusSide;
@@ -50,11 +48,11 @@ impl FunctionSide<'_> {
 }
 
 impl DmaPort for FunctionSide<'_> {
-    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Ps {
         self.bus.request_read(now, request)
     }
 
-    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Ps {
         self.bus.request_write(now, request)
     }
 

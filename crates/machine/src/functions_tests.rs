@@ -11,7 +11,7 @@ use crate::run::Limits;
 use crate::timed::Mode;
 use doorbell_sim::AccessSize::{B2, B4};
 use doorbell_sim::ports::{DmaPurpose, DmaRequest};
-use doorbell_sim::{AccessSize, Done, PhysAddr};
+use doorbell_sim::{AccessSize, PhysAddr};
 
 const PLACE: u8 = 9;
 const ECAM: u64 = (PLACE as u64) << 15;
@@ -54,7 +54,7 @@ impl PciFunction for Bell {
     fn write(&mut self, now: Ps, _: u8, _: u64, _: AccessSize, vector: u64, side: &mut dyn FunctionPorts) {
         let addr = PhysAddr(DATA);
         let request = DmaRequest::plain(addr, DMA_BYTES, DmaPurpose::Data, 0);
-        let Done::At(done) = side.request_write(now, request) else { unreachable!() };
+        let done = side.request_write(now, request);
         side.wake_at(done, vector);
         side.raise(now, vector as u16);
         side.set_irq(true);

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use doorbell_core::PipelineConfig;
-use doorbell_memory::{HartSide, MemoryConfig, PrivateConfig};
+use doorbell_memory::{HartSide, PrivateConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::config::{ConfigError, CoreConfig, CoreModel};
+use crate::config::{ConfigError, CoreConfig, CoreModel, MachineConfig};
 use crate::overlay::{part_number, with_overrides};
 
 /// Overrides per hart.
@@ -63,26 +63,21 @@ impl HartParts {
     }
 }
 
-/// Configuration common to all harts, and overrides per hart.
+/// Configuration of a machine's harts: common to all, and overrides per hart.
 #[derive(Clone, Copy, Debug)]
-pub struct HartsConfig<'a> {
-    /// `[core]`.
-    pub core: &'a CoreConfig,
-    /// `[pipeline]`.
-    pub pipeline: &'a PipelineConfig,
-    /// `[memory]`.
-    pub memory: &'a MemoryConfig,
-    /// `[hart.N]`.
-    pub overrides: &'a HartTables,
-}
+pub struct HartsConfig<'a>(pub(crate) &'a MachineConfig);
 
 impl HartsConfig<'_> {
+    /// Configuration of a hart without overrides.
+    fn common(&self) -> HartParts {
+        let MachineConfig { core, pipeline, memory, .. } = self.0;
+        HartParts { core: core.clone(), pipeline: pipeline.clone(), caches: memory.private() }
+    }
+
     /// Resolves hart `index`. An error names the key in the hart's own tables.
     pub fn hart(&self, index: usize) -> Result<HartParts, ConfigError> {
-        let (core, pipeline, caches) = (self.core.clone(), self.pipeline.clone(), self.memory.private());
-        let Some(own) = self.overrides.get(&HartNumber(index)) else {
-            return Ok(HartParts { core, pipeline, caches });
-        };
+        let HartParts { core, pipeline, caches } = self.common();
+        let Some(own) = self.0.hart.get(&HartNumber(index)) else { return Ok(self.common()) };
         reject_shared(index, "core", &own.core, &SHARED_CORE)?;
         reject_shared(index, "memory", &own.memory, &SHARED_MEMORY)?;
         Ok(HartParts {
@@ -94,20 +89,19 @@ impl HartsConfig<'_> {
 
     /// Checks the common configuration and each of `count` harts, except for shared memory.
     pub fn validate(&self, count: usize) -> Result<(), ConfigError> {
-        let timed = self.core.model == CoreModel::Timed;
+        let timed = self.0.core.model == CoreModel::Timed;
         let check = |prefix: &str, parts: &HartParts| {
             parts.core.validate(&format!("{prefix}core"))?;
             if timed {
                 let below =
                     |part: &str, problem: String| ConfigError::in_part(&format!("{prefix}{part}"), &problem);
                 parts.pipeline.validate().map_err(|problem| below("pipeline", problem))?;
-                parts.caches.validate(self.memory.llc.ways).map_err(|problem| below("memory", problem))?;
+                parts.caches.validate(self.0.memory.llc.ways).map_err(|problem| below("memory", problem))?;
             }
             Ok(())
         };
-        let (core, pipeline, caches) = (self.core.clone(), self.pipeline.clone(), self.memory.private());
-        check("", &HartParts { core, pipeline, caches })?;
-        for &HartNumber(index) in self.overrides.keys() {
+        check("", &self.common())?;
+        for &HartNumber(index) in self.0.hart.keys() {
             if index >= count {
                 let problem = match count {
                     1 => "this machine has one hart (platform.harts), which is hart.0".to_owned(),
@@ -142,8 +136,8 @@ impl HartsConfig<'_> {
                 );
                 return Err(ConfigError::new(format!("hart.{second}.{part}"), problem));
             }
-            if self.core.model == CoreModel::Timed {
-                let named = self.overrides.contains_key(&HartNumber(second));
+            if self.0.core.model == CoreModel::Timed {
+                let named = self.0.hart.contains_key(&HartNumber(second));
                 let path = if named { format!("hart.{second}.pipeline") } else { "pipeline".to_owned() };
                 own.pipeline.validate_threads().map_err(|problem| ConfigError::in_part(&path, &problem))?;
             }

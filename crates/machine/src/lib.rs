@@ -11,6 +11,7 @@ mod boot;
 mod bus;
 mod cards;
 mod checkpoint;
+mod checkpoint_file;
 pub mod config;
 mod console;
 mod dca_config;
@@ -44,7 +45,7 @@ mod writers;
 
 pub use base::{Base, is_path};
 pub use boot::{BootError, Guest};
-pub use checkpoint::{CHECKPOINT_VERSION, CheckpointError, CheckpointFile};
+pub use checkpoint::{CheckpointError, CheckpointFile};
 pub use config::{ConfigError, CoreConfig, CoreModel, HARTS_MAX, MachineConfig, PlatformConfig};
 pub use console::Console;
 pub use dca_config::DcaDevices;

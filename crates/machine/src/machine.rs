@@ -2,7 +2,7 @@
 
 use doorbell_attach::Attachment;
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageRecorder};
-use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, PciFunction, Place, Slot, SlotError};
+use doorbell_pcie::{FunctionIdentity, HostBridge, PciFunction, Place, Slot, SlotError};
 use doorbell_platform::{Clint, InterruptsKind, MmuMode, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
 use doorbell_sim::rng::Rng;
@@ -249,7 +249,7 @@ pub(crate) fn build_bridge(
     let plugged = |plugged: &PluggedFunction| Slot { place: plugged.place(), identity: plugged.identity() };
     let configured = (0..ports).skip(functions.len()).map(nic);
     let slots = bridges.iter().map(bridge).chain(functions.iter().map(plugged)).chain(configured).collect();
-    HostBridge::new(HostBridgeConfig::default(), slots).map_err(|error| {
+    HostBridge::new(slots).map_err(|error| {
         let (SlotError::HostBridge(index, _)
         | SlotError::Taken(index, _)
         | SlotError::NoBridge(index, _)

@@ -41,13 +41,6 @@ impl Overlay {
         merge(&mut self.tree, other);
     }
 
-    /// Merges the text of another file, whose values win.
-    pub fn merge_toml(&mut self, name: &str, text: &str) -> Result<(), ConfigError> {
-        let other = Overlay::from_toml(name, text)?;
-        merge(&mut self.tree, other.tree);
-        Ok(())
-    }
-
     /// Merges the text of a file into the part at a dotted path.
     pub fn merge_toml_at(&mut self, path: &str, name: &str, text: &str) -> Result<(), ConfigError> {
         let part = Overlay::from_toml(name, text)?.tree;

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, MachineConfig};
 use crate::overlay::{part_number, with_overrides};
 
 /// Overrides per port.
@@ -77,49 +77,36 @@ pub struct PortConfig {
     pub link: LinkConfig,
 }
 
-/// Configuration common to all ports, and overrides per port.
+/// Configuration of a machine's ports: common to all, and overrides per port.
 #[derive(Clone, Copy, Debug)]
-pub struct PortsConfig<'a> {
-    /// `[nic]`.
-    pub nic: &'a NicConfig,
-    /// `[attach]`.
-    pub attach: &'a AttachConfig,
-    /// `[pcie]`.
-    pub pcie: &'a PcieConfig,
-    /// `[link]`.
-    pub link: &'a LinkConfig,
-    /// `[port.N]`.
-    pub overrides: &'a PortTables,
-    /// `platform.ports_per_card`.
-    pub per_card: usize,
-}
+pub struct PortsConfig<'a>(pub(crate) &'a MachineConfig);
 
 impl PortsConfig<'_> {
     /// Configuration of a port without overrides.
     fn common(&self) -> PortConfig {
         PortConfig {
-            nic: self.nic.clone(),
-            attach: self.attach.clone(),
-            pcie: self.pcie.clone(),
-            link: self.link.clone(),
+            nic: self.0.nic.clone(),
+            attach: self.0.attach.clone(),
+            pcie: self.0.pcie.clone(),
+            link: self.0.link.clone(),
         }
     }
 
     /// Resolves port `index`. An error names the key in the port's own tables.
     pub fn port(&self, index: usize) -> Result<PortConfig, ConfigError> {
         let mut port = self.common();
-        if let Some(own) = self.overrides.get(&PortNumber(index)) {
+        if let Some(own) = self.0.port.get(&PortNumber(index)) {
             port.nic = with_overrides(&port.nic, &own.nic, &format!("port.{index}.nic"))?;
             port.link = with_overrides(&port.link, &own.link, &format!("port.{index}.link"))?;
         }
         let card = self.card(index);
-        if let Some(own) = self.overrides.get(&PortNumber(card)) {
+        if let Some(own) = self.0.port.get(&PortNumber(card)) {
             port.attach = attach_config(&port.attach, &own.attach, &format!("port.{card}.attach"))?;
             port.pcie = with_overrides(&port.pcie, &own.pcie, &format!("port.{card}.pcie"))?;
         }
         // A common MAC address is that of port 0; the other ports count up from it, so that all are
         // different.
-        let is_own = self.overrides.get(&PortNumber(index)).is_some_and(|own| own.nic.contains_key("mac"));
+        let is_own = self.0.port.get(&PortNumber(index)).is_some_and(|own| own.nic.contains_key("mac"));
         let mac: MacAddr = match port.nic.mac {
             Some(first) if !is_own => first.plus(index),
             _ => port.nic.mac_of(index),
@@ -130,13 +117,13 @@ impl PortsConfig<'_> {
 
     /// Overrides of port `index`, as port 0 of a machine with one port.
     pub fn as_only_port(&self, index: usize) -> PortTables {
-        self.overrides.get(&PortNumber(index)).map(|own| (PortNumber(0), own.clone())).into_iter().collect()
+        self.0.port.get(&PortNumber(index)).map(|own| (PortNumber(0), own.clone())).into_iter().collect()
     }
 
     /// Place of the NIC of port `index`.
     pub fn place(&self, index: usize) -> Place {
-        let own = self.overrides.get(&PortNumber(index)).and_then(|own| own.at);
-        own.unwrap_or(default_place(index, self.per_card))
+        let own = self.0.port.get(&PortNumber(index)).and_then(|own| own.at);
+        own.unwrap_or(default_place(index, self.0.platform.ports_per_card as usize))
     }
 
     /// Port whose attachment port `index` uses: the first one on the same PCI device, usually itself.
@@ -170,7 +157,7 @@ impl PortsConfig<'_> {
             link.validate().map_err(|e| ConfigError::new(format!("{prefix}link"), e))
         };
         check("", &self.common())?;
-        for (&PortNumber(index), own) in self.overrides {
+        for (&PortNumber(index), own) in &self.0.port {
             if index >= count {
                 let problem = match count {
                     0 => "this machine has no NICs (platform.nics)".to_owned(),
@@ -216,7 +203,6 @@ mod tests {
     use doorbell_sim::{Bytes, Ps};
 
     use super::*;
-    use crate::config::MachineConfig;
     use crate::machine::Machine;
     use crate::overlay::Overlay;
 
@@ -373,7 +359,7 @@ mod tests {
         file.set("attach.burst=128B").unwrap();
         let over: MachineConfig = file.resolve().unwrap();
         assert_eq!((over.attach.burst, stages(&over.attach)), (Some(Bytes(128)), Some(2)));
-        file.merge_toml("b", "attach = \"occ\"").unwrap();
+        file.merge(Overlay::from_toml("b", "attach = \"occ\"").unwrap().into_table());
         let over: MachineConfig = file.resolve().unwrap();
         assert_eq!((over.attach.kind, over.attach.burst), (AttachKind::Llc, None));
         let unknown =

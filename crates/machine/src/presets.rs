@@ -24,122 +24,79 @@ impl Preset {
     }
 }
 
+/// A machine whose file has its name.
+macro_rules! file {
+    ($name:literal, $summary:literal) => {
+        Preset::of($name, $summary, include_str!(concat!("../presets/", $name, ".toml")))
+    };
+}
+
 /// Machine of the M5 study with a NIC placement and a memory latency: 65 ns if the memory controller is a
 /// separate chip, otherwise 50 ns.
 macro_rules! m5 {
-    ($place:literal, $memory:literal) => {
-        concat!(
-            "attach = \"",
-            $place,
-            "\"\n",
-            include_str!("../presets/m5.toml"),
-            "[memory.dram.flat]\nlatency = \"",
-            $memory,
-            "\"\nrate = \"128Gbps\"\n"
+    ($name:literal, $place:literal, $memory:literal, $where:literal) => {
+        Preset::of(
+            $name,
+            concat!("timed: the machine of Binkert et al. (2005), its NIC ", $where),
+            concat!(
+                "attach = \"",
+                $place,
+                "\"\n",
+                include_str!("../presets/m5.toml"),
+                "[memory.dram.flat]\nlatency = \"",
+                $memory,
+                "\"\nrate = \"128Gbps\"\n"
+            ),
         )
     };
 }
 
 /// One of the Broadwell servers, which differ in clock, slices and ring.
 macro_rules! broadwell {
-    ($name:literal) => {
-        concat!(
-            include_str!("../presets/broadwell-ep.toml"),
-            include_str!(concat!("../presets/", $name, ".toml"))
+    ($name:literal, $clock:literal) => {
+        Preset::of(
+            $name,
+            concat!(
+                "timed: a Broadwell-EP Xeon of ",
+                $clock,
+                " from published figures, its slices on a ring"
+            ),
+            concat!(
+                include_str!("../presets/broadwell-ep.toml"),
+                include_str!(concat!("../presets/", $name, ".toml"))
+            ),
         )
     };
 }
 
 /// All presets; the first is the default.
 pub const PRESETS: &[Preset] = &[
-    Preset::of(
-        "server",
-        "timed: the gem5 paper's core and caches, a current NIC engine, PCIe Gen4 x16",
-        include_str!("../presets/server.toml"),
-    ),
-    Preset::of(
+    file!("server", "timed: the gem5 paper's core and caches, a current NIC engine, PCIe Gen4 x16"),
+    file!(
         "altra",
-        "timed: an Ampere Altra from published figures, direct cache access off as in the measurements",
-        include_str!("../presets/altra.toml"),
+        "timed: an Ampere Altra from published figures, direct cache access off as in the measurements"
     ),
-    Preset::of(
+    file!(
         "skylake-sp",
-        "timed: a Xeon Gold 6140 from published figures, with DDIO in 2 of 11 ways of 18 hashed slices",
-        include_str!("../presets/skylake-sp.toml"),
+        "timed: a Xeon Gold 6140 from published figures, with DDIO in 2 of 11 ways of 18 hashed slices"
     ),
-    Preset::of(
-        "xeon-e5-2699v4",
-        "timed: a Broadwell-EP Xeon of 2.2 GHz from published figures, its slices on a ring",
-        broadwell!("xeon-e5-2699v4"),
-    ),
-    Preset::of(
-        "xeon-e5-2667v4",
-        "timed: a Broadwell-EP Xeon of 3.2 GHz from published figures, its slices on a ring",
-        broadwell!("xeon-e5-2667v4"),
-    ),
-    Preset::of(
-        "big-server",
-        "timed: a wide core of 2022 (Zen 4 class), DDR5, PCIe Gen5 x16",
-        include_str!("../presets/big-server.toml"),
-    ),
-    Preset::of(
-        "small-in-order",
-        "timed: a two-wide in-order core like gem5's MinorCPU, 10 Gbps",
-        include_str!("../presets/small-in-order.toml"),
-    ),
-    Preset::of(
-        "ispass24",
-        "timed: the machine of \"Userspace Networking in gem5\" (ISPASS 2024)",
-        include_str!("../presets/ispass24.toml"),
-    ),
-    Preset::of(
-        "m5-ste",
-        "timed: the machine of Binkert et al. (2005), its NIC in a slot behind two chips",
-        m5!("ste-2005", "65ns"),
-    ),
-    Preset::of(
-        "m5-hte",
-        "timed: the machine of Binkert et al. (2005), its NIC in a slot behind one chip",
-        m5!("hte-2005", "50ns"),
-    ),
-    Preset::of(
-        "m5-htd",
-        "timed: the machine of Binkert et al. (2005), its NIC on the processor's HyperTransport",
-        m5!("htd-2005", "50ns"),
-    ),
-    Preset::of(
-        "m5-ocm",
-        "timed: the machine of Binkert et al. (2005), its NIC on the die, at the memory bus",
-        m5!("ocm", "50ns"),
-    ),
-    Preset::of(
-        "m5-occ",
-        "timed: the machine of Binkert et al. (2005), its NIC on the die, at the last-level cache",
-        m5!("occ", "50ns"),
-    ),
-    Preset::of(
-        "m5-ocs",
-        "timed: the machine of Binkert et al. (2005), its NIC on the die, headers to the LLC, payload to memory",
-        m5!("ocs", "50ns"),
-    ),
+    broadwell!("xeon-e5-2699v4", "2.2 GHz"),
+    broadwell!("xeon-e5-2667v4", "3.2 GHz"),
+    file!("big-server", "timed: a wide core of 2022 (Zen 4 class), DDR5, PCIe Gen5 x16"),
+    file!("small-in-order", "timed: a two-wide in-order core like gem5's MinorCPU, 10 Gbps"),
+    file!("ispass24", "timed: the machine of \"Userspace Networking in gem5\" (ISPASS 2024)"),
+    m5!("m5-ste", "ste-2005", "65ns", "in a slot behind two chips"),
+    m5!("m5-hte", "hte-2005", "50ns", "in a slot behind one chip"),
+    m5!("m5-htd", "htd-2005", "50ns", "on the processor's HyperTransport"),
+    m5!("m5-ocm", "ocm", "50ns", "on the die, at the memory bus"),
+    m5!("m5-occ", "occ", "50ns", "on the die, at the last-level cache"),
+    m5!("m5-ocs", "ocs", "50ns", "on the die, headers to the LLC, payload to memory"),
     Preset {
         pages: Pages::ChampSim,
-        ..Preset::of(
-            "champsim",
-            "timed: ChampSim's default machine, for its traces; no devices",
-            include_str!("../presets/champsim.toml"),
-        )
+        ..file!("champsim", "timed: ChampSim's default machine, for its traces; no devices")
     },
-    Preset::of(
-        "ddiosim",
-        "timed: the machine of \"DDIOSim\", for traces that include a NIC's DMA",
-        include_str!("../presets/ddiosim.toml"),
-    ),
-    Preset::of(
-        "fast",
-        "functional: fixed time per instruction, latency and bandwidth for DMA and links",
-        include_str!("../presets/fast.toml"),
-    ),
+    file!("ddiosim", "timed: the machine of \"DDIOSim\", for traces that include a NIC's DMA"),
+    file!("fast", "functional: fixed time per instruction, latency and bandwidth for DMA and links"),
 ];
 
 /// The preset called `name`, ready for overrides.

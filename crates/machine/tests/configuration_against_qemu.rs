@@ -2,7 +2,7 @@
 //! through QEMU's test protocol.
 
 use doorbell_machine::{Machine, MachineConfig};
-use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot};
+use doorbell_pcie::{FunctionIdentity, HostBridge, Place, Slot};
 use doorbell_qtest::Qtest;
 use doorbell_sim::AccessSize;
 use doorbell_sim::rng::Rng;
@@ -38,7 +38,7 @@ fn qemus_nic() -> FunctionIdentity {
 fn nic_header_matches_qemu_in_random_accesses() {
     let mut qemu = qemu();
     let slots = vec![Slot { place: Place::root(1), identity: qemus_nic() }];
-    let mut bridge = HostBridge::new(HostBridgeConfig::default(), slots).unwrap();
+    let mut bridge = HostBridge::new(slots).unwrap();
     let mut random = Rng::stream(1, "pcie.against_qemu");
     let sizes = [AccessSize::B1, AccessSize::B2, AccessSize::B4];
     for step in 0..20_000 {
@@ -64,7 +64,7 @@ fn nic_header_matches_qemu_in_random_accesses() {
 fn extended_space_and_absent_functions_match_qemu() {
     let mut qemu = qemu();
     let slots = vec![Slot { place: Place::root(1), identity: model_nic() }];
-    let mut bridge = HostBridge::new(HostBridgeConfig::default(), slots).unwrap();
+    let mut bridge = HostBridge::new(slots).unwrap();
     for offset in [0x100, 0xffc, 0x8100, 0x9000, 0xf000, 0x1_0000, 0xf_f000, 0x10_0000, 0x10_8000, 0xfff_fffc]
     {
         let theirs = qemu.read(ECAM + offset, AccessSize::B4);
@@ -86,7 +86,7 @@ fn bridge_and_the_nic_behind_it_match_qemu_in_random_accesses() {
         Slot { place: Place::root(2), identity: FunctionIdentity::pci_bridge() },
         Slot { place: Place { behind: Some(0), device: 3, function: 0 }, identity: qemus_nic() },
     ];
-    let mut bridge = HostBridge::new(HostBridgeConfig::default(), slots).unwrap();
+    let mut bridge = HostBridge::new(slots).unwrap();
     let mut random = Rng::stream(2, "pcie.against_qemu");
     let sizes = [AccessSize::B1, AccessSize::B2, AccessSize::B4];
     let mut reached = 0;

@@ -3,8 +3,9 @@
 //! Defaults are those of the machine in the gem5 paper (ISPASS 2024, table I) where it gives them, else those
 //! of a server of its time.
 
+use doorbell_sim::config::{check, is_default};
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{Bytes, Hertz};
+use doorbell_sim::{Bytes, Hertz, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,59 +18,41 @@ use crate::replacement::Replacement;
 use crate::slices::SLICES;
 use crate::ways::{WAYS_MAX, WayMask};
 
-/// A private cache. Times are in core cycles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct CacheConfig {
-    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two.
-    pub size: Bytes,
-    /// Lines per set, 1 to 32.
-    pub ways: u32,
-    /// Core cycles from a request's arrival to its data on a hit, or to the request to the next level on a
-    /// miss, 0 to 1000.
-    pub latency: u32,
-    /// Core cycles on the return path of a miss: from the line's arrival from the level below to its delivery
-    /// to the level above, 0 to 1000.
-    pub response: u32,
-    /// Core cycles from a line's arrival to its write into the array, when the victim leaves, 0 to 1000.
-    /// Requests that wait for the line get it on arrival, and the miss register is freed then.
-    pub fill: u32,
-    /// Accesses per cycle, 1 to 64.
-    pub ports: u32,
-    /// Ports that a line fill takes in its cycle, 0 to 64 and at most `ports`. With 0, fills use a port of
-    /// their own.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub fill_ports: u32,
-    /// Bytes per cycle to the first-level caches, 0 to 1024; 0: a line per port. Second level only.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub bytes_per_cycle: u32,
-    /// Outstanding misses (miss registers), 1 to 256.
-    pub mshrs: u32,
-    /// Dirty lines in flight to the level below, 1 to 256.
-    pub write_buffers: u32,
-    /// Replacement policy: "lru", "nru", "srrip" or "drrip".
-    pub replacement: Replacement,
-    /// Hardware prefetcher.
-    pub prefetch: PrefetchConfig,
-}
-
-impl Default for CacheConfig {
-    /// A first-level data cache.
-    fn default() -> CacheConfig {
-        CacheConfig {
-            size: Bytes(64 << 10),
-            ways: 4,
-            latency: 2,
-            response: 0,
-            fill: 0,
-            ports: 2,
-            fill_ports: 0,
-            bytes_per_cycle: 0,
-            mshrs: 6,
-            write_buffers: 8,
-            replacement: Replacement::Lru,
-            prefetch: PrefetchConfig::default(),
-        }
+config! {
+    /// A private cache. Times are in core cycles.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct CacheConfig {
+        /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two.
+        pub size: Bytes = Bytes(64 << 10),
+        /// Lines per set, 1 to 32.
+        pub ways: u32 = 4,
+        /// Core cycles from a request's arrival to its data on a hit, or to the request to the next level on
+        /// a miss, 0 to 1000.
+        pub latency: u32 [0..=1000] = 2,
+        /// Core cycles on the return path of a miss: from the line's arrival from the level below to its
+        /// delivery to the level above, 0 to 1000.
+        pub response: u32 [0..=1000] = 0,
+        /// Core cycles from a line's arrival to its write into the array, when the victim leaves, 0 to 1000.
+        /// Requests that wait for the line get it on arrival, and the miss register is freed then.
+        pub fill: u32 [0..=1000] = 0,
+        /// Accesses per cycle, 1 to 64.
+        pub ports: u32 [1..=64] = 2,
+        /// Ports that a line fill takes in its cycle, 0 to 64 and at most `ports`. With 0, fills use a port
+        /// of their own.
+        #[serde(skip_serializing_if = "is_default")]
+        pub fill_ports: u32 = 0,
+        /// Bytes per cycle to the first-level caches, 0 to 1024; 0: a line per port. Second level only.
+        #[serde(skip_serializing_if = "is_default")]
+        pub bytes_per_cycle: u32 [0..=1024] = 0,
+        /// Outstanding misses (miss registers), 1 to 256.
+        pub mshrs: u32 [1..=256] = 6,
+        /// Dirty lines in flight to the level below, 1 to 256.
+        pub write_buffers: u32 [1..=256] = 8,
+        /// Replacement policy: "lru", "nru", "srrip" or "drrip".
+        pub replacement: Replacement = Replacement::Lru,
+        /// Hardware prefetcher.
+        pub prefetch: PrefetchConfig = PrefetchConfig::default(),
     }
 }
 
@@ -86,90 +69,62 @@ pub enum Inclusion {
     Exclusive,
 }
 
-/// The shared last-level cache. Times are in interconnect cycles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct LlcConfig {
-    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, times the odd part of `slices`: 22 slices of
-    /// 20 ways · 128 KiB have 55 MiB.
-    pub size: Bytes,
-    /// Lines per set, 1 to 32.
-    pub ways: u32,
-    /// Interconnect cycles from a request's arrival to its data, or to the request to memory, 0 to 1000.
-    pub latency: u32,
-    /// Interconnect cycles on the return path of a miss, from the line's arrival from memory to its
-    /// departure, 0 to 1000.
-    pub response: u32,
-    /// Accesses per cycle over all banks, 1 to 64; per slice, if `memory.fabric` gives slices positions.
-    pub ports: u32,
-    /// Outstanding misses (miss registers) of cores and devices together, 1 to 256.
-    pub mshrs: u32,
-    /// Dirty lines in flight to memory, 1 to 256.
-    pub write_buffers: u32,
-    /// Replacement policy: "lru", "nru", "srrip" or "drrip".
-    pub replacement: Replacement,
-    /// Slices, with equal numbers of sets, over which Intel's address hash spreads lines: 1, 2, 4, 8, 10, 16,
-    /// 18, 20 or 22. With 1 there is no hash. The hash of 10 is derived from that of 20.
-    pub slices: u32,
-    /// Whether 4 KiB pages are scattered over the sets, like the pages of a machine that has run for a long
-    /// time. On a freshly booted machine RAM is contiguous, and the buffers of a pool are adjacent.
-    pub scatter: bool,
-    /// "inclusive", "non-inclusive" or "exclusive".
-    pub inclusion: Inclusion,
-    /// Ways in which cores' lines may be allocated: "all", "4-15".
-    pub core_ways: WayMask,
-}
-
-impl Default for LlcConfig {
-    fn default() -> LlcConfig {
-        LlcConfig {
-            size: Bytes(4 << 20),
-            ways: 16,
-            latency: 20,
-            response: 0,
-            ports: 2,
-            mshrs: 64,
-            write_buffers: 64,
-            replacement: Replacement::Lru,
-            slices: 1,
-            scatter: false,
-            inclusion: Inclusion::NonInclusive,
-            core_ways: WayMask::ALL,
-        }
+config! {
+    /// The shared last-level cache. Times are in interconnect cycles.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct LlcConfig {
+        /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, times the odd part of `slices`: 22
+        /// slices of 20 ways · 128 KiB have 55 MiB.
+        pub size: Bytes = Bytes(4 << 20),
+        /// Lines per set, 1 to 32.
+        pub ways: u32 = 16,
+        /// Interconnect cycles from a request's arrival to its data, or to the request to memory, 0 to 1000.
+        pub latency: u32 = 20,
+        /// Interconnect cycles on the return path of a miss, from the line's arrival from memory to its
+        /// departure, 0 to 1000.
+        pub response: u32 = 0,
+        /// Accesses per cycle over all banks, 1 to 64; per slice, if `memory.fabric` gives slices positions.
+        pub ports: u32 = 2,
+        /// Outstanding misses (miss registers) of cores and devices together, 1 to 256.
+        pub mshrs: u32 = 64,
+        /// Dirty lines in flight to memory, 1 to 256.
+        pub write_buffers: u32 = 64,
+        /// Replacement policy: "lru", "nru", "srrip" or "drrip".
+        pub replacement: Replacement = Replacement::Lru,
+        /// Slices, with equal numbers of sets, over which Intel's address hash spreads lines: 1, 2, 4, 8, 10,
+        /// 16, 18, 20 or 22. With 1 there is no hash. The hash of 10 is derived from that of 20.
+        pub slices: u32 = 1,
+        /// Whether 4 KiB pages are scattered over the sets, like the pages of a machine that has run for a
+        /// long time. On a freshly booted machine RAM is contiguous, and the buffers of a pool are adjacent.
+        pub scatter: bool = false,
+        /// "inclusive", "non-inclusive" or "exclusive".
+        pub inclusion: Inclusion = Inclusion::NonInclusive,
+        /// Ways in which cores' lines may be allocated: "all", "4-15".
+        pub core_ways: WayMask = WayMask::ALL,
     }
 }
 
-/// The interconnect of private caches, LLC, memory controllers and root complex. Requests, snoops and
-/// acknowledgements have latency only. Lines also have bandwidth, on a link per core and one of the root
-/// complex, in each direction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct InterconnectConfig {
-    /// The clock of interconnect and LLC, 1MHz to 100GHz.
-    pub clock: Hertz,
-    /// Cycles from a core to the LLC, and the same back, 0 to 10000. On a ring or mesh (`memory.fabric`) this
-    /// and the times below exclude the hops between stops.
-    pub latency: u32,
-    /// Bytes per cycle of each core's link, each way, 1 to 1024.
-    pub bytes_per_cycle: u32,
-    /// Cycles from the LLC to a private cache that has a copy, and back, 0 to 10000.
-    pub snoop_latency: u32,
-    /// Cycles from the root complex to the LLC, and the same back, 0 to 10000.
-    pub io_latency: u32,
-    /// Bytes per cycle of the root complex's link, each way, 1 to 1024.
-    pub io_bytes_per_cycle: u32,
-}
-
-impl Default for InterconnectConfig {
-    fn default() -> InterconnectConfig {
-        InterconnectConfig {
-            clock: Hertz(2_000_000_000),
-            latency: 6,
-            bytes_per_cycle: 32,
-            snoop_latency: 20,
-            io_latency: 10,
-            io_bytes_per_cycle: 64,
-        }
+config! {
+    /// The interconnect of private caches, LLC, memory controllers and root complex. Requests, snoops and
+    /// acknowledgements have latency only. Lines also have bandwidth, on a link per core and one of the root
+    /// complex, in each direction.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct InterconnectConfig {
+        /// The clock of interconnect and LLC, 1MHz to 100GHz.
+        pub clock: Hertz [Hertz(1_000_000)..=Hertz(100_000_000_000)] = Hertz(2_000_000_000),
+        /// Cycles from a core to the LLC, and the same back, 0 to 10000. On a ring or mesh (`memory.fabric`)
+        /// this and the times below exclude the hops between stops.
+        pub latency: u32 [0..=10_000] = 6,
+        /// Bytes per cycle of each core's link, each way, 1 to 1024.
+        pub bytes_per_cycle: u32 [1..=1024] = 32,
+        /// Cycles from the LLC to a private cache that has a copy, and back, 0 to 10000.
+        pub snoop_latency: u32 [0..=10_000] = 20,
+        /// Cycles from the root complex to the LLC, and the same back, 0 to 10000.
+        pub io_latency: u32 [0..=10_000] = 10,
+        /// Bytes per cycle of the root complex's link, each way, 1 to 1024.
+        pub io_bytes_per_cycle: u32 [1..=1024] = 64,
     }
 }
 
@@ -184,80 +139,51 @@ pub enum WalkEntry {
     L2,
 }
 
-/// Parameters of the memory system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct MemoryConfig {
-    /// Cache levels, 2 or 3. With 2, first-level misses go to the last level and `l2` has no effect.
-    pub levels: u32,
-    /// First-level instruction cache of each hart.
-    pub l1i: CacheConfig,
-    /// First-level data cache of each hart.
-    pub l1d: CacheConfig,
-    /// Second-level cache of each hart; it includes the first-level caches.
-    pub l2: CacheConfig,
-    /// The shared last-level cache.
-    pub llc: LlcConfig,
-    /// The interconnect of these caches, memory and devices.
-    pub interconnect: InterconnectConfig,
-    /// Distances of cores, slices, memory controllers and devices.
-    #[serde(skip_serializing_if = "FabricConfig::is_default")]
-    pub fabric: FabricConfig,
-    /// Method of finding copies in private caches and keeping them coherent.
-    #[serde(skip_serializing_if = "CoherenceConfig::is_default")]
-    pub coherence: CoherenceConfig,
-    /// Cache level at which page walks enter: "l1d" or "l2".
-    pub walks: WalkEntry,
-    /// Bytes of a frame that count as its header, 0 to 65536.
-    pub header_bytes: u32,
-    /// Direct cache access.
-    pub dca: DcaConfig,
-    /// Memory controllers and DRAM.
-    pub dram: DramConfig,
-}
-
-impl Default for MemoryConfig {
-    fn default() -> MemoryConfig {
-        let l1d = CacheConfig::default();
-        MemoryConfig {
-            levels: 3,
-            l1i: CacheConfig { latency: 1, ports: 1, mshrs: 2, ..l1d.clone() },
-            l2: CacheConfig {
-                size: Bytes(1 << 20),
-                ways: 8,
-                latency: 12,
-                ports: 1,
-                mshrs: 16,
-                write_buffers: 16,
-                ..l1d.clone()
-            },
-            l1d,
-            llc: LlcConfig::default(),
-            interconnect: InterconnectConfig::default(),
-            fabric: FabricConfig::default(),
-            coherence: CoherenceConfig::default(),
-            walks: WalkEntry::L1d,
-            header_bytes: 64,
-            dca: DcaConfig::default(),
-            dram: DramConfig::default(),
-        }
+config! {
+    /// Parameters of the memory system.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct MemoryConfig {
+        /// Cache levels, 2 or 3. With 2, first-level misses go to the last level and `l2` has no effect.
+        pub levels: u32 [2..=3] = 3,
+        /// First-level instruction cache of each hart.
+        pub l1i: CacheConfig = CacheConfig { latency: 1, ports: 1, mshrs: 2, ..CacheConfig::default() },
+        /// First-level data cache of each hart.
+        pub l1d: CacheConfig = CacheConfig::default(),
+        /// Second-level cache of each hart; it includes the first-level caches.
+        pub l2: CacheConfig = CacheConfig {
+            size: Bytes(1 << 20),
+            ways: 8,
+            latency: 12,
+            ports: 1,
+            mshrs: 16,
+            write_buffers: 16,
+            ..CacheConfig::default()
+        },
+        /// The shared last-level cache.
+        pub llc: LlcConfig = LlcConfig::default(),
+        /// The interconnect of these caches, memory and devices.
+        pub interconnect: InterconnectConfig = InterconnectConfig::default(),
+        /// Distances of cores, slices, memory controllers and devices.
+        #[serde(skip_serializing_if = "is_default")]
+        pub fabric: FabricConfig = FabricConfig::default(),
+        /// Method of finding copies in private caches and keeping them coherent.
+        #[serde(skip_serializing_if = "is_default")]
+        pub coherence: CoherenceConfig = CoherenceConfig::default(),
+        /// Cache level at which page walks enter: "l1d" or "l2".
+        pub walks: WalkEntry = WalkEntry::L1d,
+        /// Bytes of a frame that count as its header, 0 to 65536.
+        pub header_bytes: u32 [0..=65536] = 64,
+        /// Direct cache access.
+        pub dca: DcaConfig = DcaConfig::default(),
+        /// Memory controllers and DRAM.
+        pub dram: DramConfig = DramConfig::default(),
     }
-}
-
-fn is_zero(value: &u32) -> bool {
-    *value == 0
-}
-
-pub(crate) fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(format!("{name} is {value}; it must be from {least} to {most}"))
 }
 
 /// Sets of a cache of this size over all slices; the sets per slice are a power of two.
 fn sets(size: Bytes, ways: u32, slices: u32) -> Result<u32, String> {
-    between("ways", ways, 1, WAYS_MAX)?;
+    check("ways", &ways, 1..=WAYS_MAX)?;
     let way_bytes = size.0 / u64::from(ways);
     // Odd factor of the slice count; a way's bytes divided by it must be a power of two times 64.
     let odd = u64::from(slices >> slices.trailing_zeros());
@@ -291,14 +217,8 @@ impl CacheConfig {
 
     fn validate_in_slices(&self, slices: u32) -> Result<(), String> {
         sets(self.size, self.ways, slices)?;
-        between("latency", self.latency, 0, 1000)?;
-        between("response", self.response, 0, 1000)?;
-        between("fill", self.fill, 0, 1000)?;
-        between("ports", self.ports, 1, 64)?;
-        between("fill_ports", self.fill_ports, 0, self.ports)?;
-        between("bytes_per_cycle", self.bytes_per_cycle, 0, 1024)?;
-        between("mshrs", self.mshrs, 1, 256)?;
-        between("write_buffers", self.write_buffers, 1, 256)?;
+        self.check_ranges()?;
+        check("fill_ports", &self.fill_ports, 0..=self.ports)?;
         self.prefetch.validate()
     }
 }
@@ -402,7 +322,6 @@ impl PrivateConfig {
 
     /// Checks that the parameters suit the number of levels.
     pub(crate) fn validate_levels(&self, levels: u32) -> Result<(), String> {
-        between("levels", levels, 2, 3)?;
         if levels == 3 {
             return Ok(());
         }
@@ -432,22 +351,14 @@ impl MemoryConfig {
     /// Checks the parameters for a machine with `harts` harts. The message names the parameter and its valid
     /// values.
     pub fn validate(&self, harts: usize) -> Result<(), String> {
+        self.check_ranges()?;
         self.llc.validate()?;
         self.private().validate(self.llc.ways)?;
         self.private().validate_levels(self.levels)?;
         if self.levels == 2 && self.dca.places_in_l2() {
             return Err("dca has a policy with the place \"l2\", and levels = 2 has none; take \"allocate\", or levels = 3".to_owned());
         }
-        let ic = &self.interconnect;
-        if !(1_000_000..=100_000_000_000).contains(&ic.clock.0) {
-            return Err(format!("interconnect.clock is {}; it must be from 1MHz to 100GHz", ic.clock));
-        }
-        between("interconnect.latency", ic.latency, 0, 10_000)?;
-        between("interconnect.snoop_latency", ic.snoop_latency, 0, 10_000)?;
-        between("interconnect.io_latency", ic.io_latency, 0, 10_000)?;
-        between("interconnect.bytes_per_cycle", ic.bytes_per_cycle, 1, 1024)?;
-        between("interconnect.io_bytes_per_cycle", ic.io_bytes_per_cycle, 1, 1024)?;
-        between("header_bytes", self.header_bytes, 0, 65536)?;
+        self.interconnect.check_ranges().map_err(|problem| format!("interconnect.{problem}"))?;
         self.coherence.validate(&self.llc).map_err(|problem| format!("coherence.{problem}"))?;
         self.dram.validate().map_err(|problem| format!("dram.{problem}"))?;
         let places = self.fabric.places(harts, self.llc.slices, self.dram.channels);

@@ -14,6 +14,7 @@ mod stream;
 pub(crate) use stream::Stream;
 use stream::Streams;
 
+use doorbell_sim::config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,33 +40,27 @@ pub enum PrefetchKind {
     Stream,
 }
 
-/// Parameters of a prefetcher.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PrefetchConfig {
-    /// Kind of prefetcher: "none", "next-line", "stride" or "stream".
-    pub kind: PrefetchKind,
-    /// Lines prefetched at a time, 1 to 16.
-    pub degree: u32,
-    /// Entries of the prefetcher's table: for "stride", instructions, a power of two from 1 to 4096; for
-    /// "stream", pages, a power of two from 1 to 64.
-    pub table: u32,
-    /// Maximum distance of a stream prefetcher in lines, 1 to 63 (a page has 64).
-    pub ahead: u32,
-}
-
-impl Default for PrefetchConfig {
-    fn default() -> PrefetchConfig {
-        PrefetchConfig { kind: PrefetchKind::None, degree: 1, table: 64, ahead: 20 }
+config! {
+    /// Parameters of a prefetcher.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct PrefetchConfig {
+        /// Kind of prefetcher: "none", "next-line", "stride" or "stream".
+        pub kind: PrefetchKind = PrefetchKind::None,
+        /// Lines prefetched at a time, 1 to 16.
+        pub degree: u32 [1..=DEGREE_MAX] = 1,
+        /// Entries of the prefetcher's table: for "stride", instructions, a power of two from 1 to 4096; for
+        /// "stream", pages, a power of two from 1 to 64.
+        pub table: u32 = 64,
+        /// Maximum distance of a stream prefetcher in lines, 1 to 63 (a page has 64).
+        pub ahead: u32 [1..=PAGE_LINES - 1] = 20,
     }
 }
 
 impl PrefetchConfig {
     /// Checks the parameters.
     pub fn validate(&self) -> Result<(), String> {
-        if !(1..=DEGREE_MAX).contains(&self.degree) {
-            return Err(format!("prefetch.degree is {}; it must be from 1 to {DEGREE_MAX}", self.degree));
-        }
+        self.check_ranges().map_err(|problem| format!("prefetch.{problem}"))?;
         if !self.table.is_power_of_two() || self.table > 4096 {
             return Err(format!("prefetch.table is {}; it must be a power of two up to 4096", self.table));
         }
@@ -74,9 +69,6 @@ impl PrefetchConfig {
                 "prefetch.table is {}; a stream prefetcher tracks up to 64 pages",
                 self.table
             ));
-        }
-        if !(1..PAGE_LINES).contains(&self.ahead) {
-            return Err(format!("prefetch.ahead is {}; it must be from 1 to {}", self.ahead, PAGE_LINES - 1));
         }
         Ok(())
     }

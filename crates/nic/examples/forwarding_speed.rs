@@ -6,7 +6,7 @@ use std::time::Instant;
 use doorbell_nic::{Nic, NicConfig};
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::ports::{DeliveryPort, DmaPort, DmaRequest, IrqPort, IrqSink, Timers, WirePort};
-use doorbell_sim::{AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameObserver, Phase, PhysAddr, Ps};
+use doorbell_sim::{AccessSize, BitsPerSec, EventQueue, Frame, FrameObserver, Phase, PhysAddr, Ps};
 
 const RING: u64 = 1024;
 const RX_RING: u64 = 0x1_0000;
@@ -28,11 +28,11 @@ impl World {
 }
 
 impl DmaPort for World {
-    fn request_read(&mut self, now: Ps, _: DmaRequest) -> Done {
-        Done::At(now + Ps::from_ns(600))
+    fn request_read(&mut self, now: Ps, _: DmaRequest) -> Ps {
+        now + Ps::from_ns(600)
     }
-    fn request_write(&mut self, now: Ps, _: DmaRequest) -> Done {
-        Done::At(now + Ps::from_ns(200))
+    fn request_write(&mut self, now: Ps, _: DmaRequest) -> Ps {
+        now + Ps::from_ns(200)
     }
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
         into.copy_from_slice(&self.memory[addr.0 as usize..][..into.len()]);

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use doorbell_sim::config::{OutOfRange, is_default};
+use doorbell_sim::{BitsPerSec, Bytes, Ps, config};
 use doorbell_wire::MacAddr;
 use schemars::JsonSchema;
 use serde::de::{Unexpected, Visitor};
@@ -14,18 +15,9 @@ pub enum ConfigError {
     /// The station address is not a unicast address.
     #[error("mac \"{0}\" is not a unicast Ethernet address such as \"52:54:00:12:34:56\"")]
     Mac(MacAddr),
-    /// A value outside its range. Value and limits have the units used in configurations.
-    #[error("{field} is {value}; it must be from {least} to {most}")]
-    Range {
-        /// The field's name.
-        field: &'static str,
-        /// The configured value.
-        value: String,
-        /// Minimum.
-        least: String,
-        /// Maximum.
-        most: String,
-    },
+    /// A value outside its range.
+    #[error(transparent)]
+    Range(#[from] OutOfRange),
 }
 
 /// Model of a NIC.
@@ -38,13 +30,6 @@ pub enum NicModel {
     /// Intel 82576 (igb): sixteen queues in each direction, RSS, MSI-X.
     #[serde(rename = "82576")]
     E82576,
-}
-
-impl NicModel {
-    /// Whether it is the default model, which serialized configurations omit.
-    fn is_default(&self) -> bool {
-        *self == NicModel::default()
-    }
 }
 
 impl<'de> Deserialize<'de> for NicModel {
@@ -81,181 +66,109 @@ impl<'de> Deserialize<'de> for NicModel {
     }
 }
 
-/// Parameters of one NIC.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NicConfig {
-    /// Intel model: "82540em" (drivers: e1000 in Linux, em in DPDK; one queue in each direction) or "82576"
-    /// (igb in both; sixteen queues in each direction, RSS, MSI-X; docs/nic-82576.md). Each model needs its
-    /// own guest boot.
-    #[serde(skip_serializing_if = "NicModel::is_default")]
-    pub model: NicModel,
-    /// Unicast station address of NIC 0 in its EEPROM, by default 52:54:00:12:34:56. NIC n gets this address
-    /// plus n, unless a port sets its own `nic.mac`.
-    pub mac: Option<MacAddr>,
-    /// Size of the receive FIFO, 2KiB to 1GiB. By default the register PBA sets it. PBA is always readable
-    /// and writable.
-    pub rx_fifo: Option<Bytes>,
-    /// Size of the transmit FIFO, 2KiB to 1GiB. By default it is the part of the 64 KiB packet buffer that
-    /// PBA leaves.
-    pub tx_fifo: Option<Bytes>,
-    /// Overhead of each frame in the receive FIFO, at most 1024B, added to its length (FCS included) before
-    /// rounding up to a multiple of 16.
-    pub rx_fifo_frame_overhead: Bytes,
-    /// Capacity of the chip for receive descriptors, 8 to 4096.
-    pub rx_descriptor_cache: u16,
-    /// Capacity of the chip for transmit descriptors, 8 to 4096.
-    pub tx_descriptor_cache: u16,
-    /// Maximum number of descriptors per fetch, 1 to 4096.
-    pub descriptor_fetch_max: u16,
-    /// Maximum number of descriptor fetches in flight per ring, from 1 to 256. With one, descriptors that
-    /// software adds during a fetch are fetched after it, so they wait for up to two round trips. With more,
-    /// each fetch carries fewer descriptors, which costs bandwidth on a saturated link.
-    pub descriptor_fetches_in_flight: u16,
-    /// Maximum number of frame data reads in flight, 1 to 4096. Descriptor fetches are not counted.
-    pub reads_in_flight: u16,
-    /// Maximum number of frame data writes in flight, 1 to 4096. Descriptor write-backs are not counted.
-    pub writes_in_flight: u16,
-    /// Maximum bytes of frame data in those writes, 64B to 1MiB, like the posted-data credits of a PCIe link.
-    /// Reads queue behind the writes in flight, so a larger limit would let received frames starve
-    /// transmission.
-    pub write_bytes_in_flight: Bytes,
-    /// Maximum length of one frame data read, 64B to 16KiB. Longer buffers are read in pieces.
-    pub tx_read_max: Bytes,
-    /// Frames handed to the link ahead of time while the transmitter does not obey PAUSE (CTRL.RFCE is off),
-    /// 1 to 1024. More frames need fewer events; the times on the wire do not change.
-    pub wire_frames_ahead: u16,
-    /// Maximum rate of the DMA engine, descriptors included, from 1 Mbps to 100 Tbps. By default only the
-    /// path to memory limits it. A transfer completes after its bytes have passed the engine at the earliest;
-    /// the next one starts then.
-    pub dma_rate: Option<BitsPerSec>,
-    /// Whether reads and writes share `dma_rate`; otherwise each direction has this rate. Forwarded bytes
-    /// pass the engine twice.
-    pub dma_shared: bool,
-    /// Time for which each frame occupies the receive DMA engine in addition to its transfers, up to 1 ms.
-    /// With `dma_rate` the time starts when the frame's bytes have passed the engine.
-    pub rx_frame_time: Ps,
-    /// Time for which each read of a buffer, or of a piece of one, occupies the transmit DMA engine in
-    /// addition to its transfer, up to 1 ms.
-    pub tx_buffer_time: Ps,
-    /// Time for which each fetched descriptor occupies the DMA engine of its direction, up to 1 ms.
-    pub descriptor_time: Ps,
-    /// Prefetch level: while the chip holds at most this many unused descriptors (0 to 4096), it fetches as
-    /// soon as a cache line of four is available, regardless of PTHRESH and HTHRESH. By default only these
-    /// thresholds apply; if the driver leaves them at zero, the engine stalls for a round trip whenever the
-    /// chip has no descriptors left.
-    pub descriptor_prefetch: Option<u16>,
-    /// Whether the last write of a received frame is padded to the end of its cache line, if the buffer has
-    /// room. The memory system then need not read the rest of the line. Padding only affects timing: memory
-    /// behind the frame keeps its contents.
-    pub full_line_writes: bool,
-    /// Maximum number of descriptors per write-back, from 1 to 4096.
-    pub write_back_batch: u16,
-    /// Whether used receive descriptors are gathered into cache lines of four. A complete line is written
-    /// back at once, in one packet; an incomplete line when `write_back_wait` expires. Without
-    /// `write_back_wait` descriptors are not gathered.
-    pub write_back_lines: bool,
-    /// Time for which a write-back requested by the thresholds waits for more descriptors, up to 1 ms. It
-    /// does not wait once it has `write_back_batch` descriptors, or when RDTR, RADV, TIDV, TADV or FPD
-    /// flushes it.
-    pub write_back_wait: Ps,
-    /// Minimum time from an interrupt's first cause to the interrupt, up to 1 ms. Moderation by registers
-    /// applies too; the longer delay counts. This is the fixed moderation of Binkert et al. (2005), who use
-    /// 10us.
-    pub interrupt_delay: Ps,
-    /// Duration of autonegotiation until the link is up, 1ps to 10s. The default is far shorter than on real
-    /// hardware.
-    pub autonegotiation: Ps,
-    /// Duration of one access to the PHY over MDIO, at most 10ms. The default is that of 64 bits at 2.5 MHz.
-    pub mdio_time: Ps,
-    /// Duration of one read of an EEPROM word through EERD, at most 10ms.
-    pub eerd_time: Ps,
-    /// Whether the link partner advertises PAUSE and the NIC's NVM enables it as the drivers' default.
-    /// Drivers then turn flow control on. Between nodes, a sender pauses where its partner's FIFO would drop
-    /// frames. The load generator ignores PAUSE, as testers do. Each setting needs its own guest boot.
-    pub pause_frames: bool,
-}
-
-impl Default for NicConfig {
-    fn default() -> Self {
-        NicConfig {
-            model: NicModel::default(),
-            mac: None,
-            rx_fifo: None,
-            tx_fifo: None,
-            rx_fifo_frame_overhead: Bytes(0),
-            rx_descriptor_cache: 64,
-            tx_descriptor_cache: 64,
-            descriptor_fetch_max: 64,
-            descriptor_fetches_in_flight: 1,
-            reads_in_flight: 32,
-            writes_in_flight: 64,
-            write_bytes_in_flight: Bytes(8 << 10),
-            tx_read_max: Bytes(4096),
-            wire_frames_ahead: 16,
-            dma_rate: None,
-            dma_shared: false,
-            rx_frame_time: Ps::ZERO,
-            tx_buffer_time: Ps::ZERO,
-            descriptor_time: Ps::ZERO,
-            descriptor_prefetch: None,
-            full_line_writes: false,
-            write_back_batch: 4096,
-            write_back_lines: false,
-            write_back_wait: Ps::ZERO,
-            interrupt_delay: Ps::ZERO,
-            autonegotiation: Ps::from_us(20),
-            mdio_time: Ps::from_ns(25_600),
-            eerd_time: Ps::from_us(30),
-            pause_frames: false,
-        }
+config! {
+    /// Parameters of one NIC.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct NicConfig {
+        /// Intel model: "82540em" (drivers: e1000 in Linux, em in DPDK; one queue in each direction) or
+        /// "82576" (igb in both; sixteen queues in each direction, RSS, MSI-X; docs/nic-82576.md). Each model
+        /// needs its own guest boot.
+        #[serde(skip_serializing_if = "is_default")]
+        pub model: NicModel = NicModel::default(),
+        /// Unicast station address of NIC 0 in its EEPROM, by default 52:54:00:12:34:56. NIC n gets this
+        /// address plus n, unless a port sets its own `nic.mac`.
+        pub mac: Option<MacAddr> = None,
+        /// Size of the receive FIFO, 2KiB to 1GiB. By default the register PBA sets it. PBA is always
+        /// readable and writable.
+        pub rx_fifo: Option<Bytes> [Bytes(2 << 10)..=Bytes(1 << 30)] = None,
+        /// Size of the transmit FIFO, 2KiB to 1GiB. By default it is the part of the 64 KiB packet buffer
+        /// that PBA leaves.
+        pub tx_fifo: Option<Bytes> [Bytes(2 << 10)..=Bytes(1 << 30)] = None,
+        /// Overhead of each frame in the receive FIFO, at most 1024B, added to its length (FCS included)
+        /// before rounding up to a multiple of 16.
+        pub rx_fifo_frame_overhead: Bytes [Bytes(0)..=Bytes(1024)] = Bytes(0),
+        /// Capacity of the chip for receive descriptors, 8 to 4096.
+        pub rx_descriptor_cache: u16 [8..=4096] = 64,
+        /// Capacity of the chip for transmit descriptors, 8 to 4096.
+        pub tx_descriptor_cache: u16 [8..=4096] = 64,
+        /// Maximum number of descriptors per fetch, 1 to 4096.
+        pub descriptor_fetch_max: u16 [1..=4096] = 64,
+        /// Maximum number of descriptor fetches in flight per ring, from 1 to 256. With one, descriptors that
+        /// software adds during a fetch are fetched after it, so they wait for up to two round trips. With
+        /// more, each fetch carries fewer descriptors, which costs bandwidth on a saturated link.
+        pub descriptor_fetches_in_flight: u16 [1..=256] = 1,
+        /// Maximum number of frame data reads in flight, 1 to 4096. Descriptor fetches are not counted.
+        pub reads_in_flight: u16 [1..=4096] = 32,
+        /// Maximum number of frame data writes in flight, 1 to 4096. Descriptor write-backs are not counted.
+        pub writes_in_flight: u16 [1..=4096] = 64,
+        /// Maximum bytes of frame data in those writes, 64B to 1MiB, like the posted-data credits of a PCIe
+        /// link. Reads queue behind the writes in flight, so a larger limit would let received frames starve
+        /// transmission.
+        pub write_bytes_in_flight: Bytes [Bytes(64)..=Bytes(1 << 20)] = Bytes(8 << 10),
+        /// Maximum length of one frame data read, 64B to 16KiB. Longer buffers are read in pieces.
+        pub tx_read_max: Bytes [Bytes(64)..=Bytes(16 << 10)] = Bytes(4096),
+        /// Frames handed to the link ahead of time while the transmitter does not obey PAUSE (CTRL.RFCE is
+        /// off), 1 to 1024. More frames need fewer events; the times on the wire do not change.
+        pub wire_frames_ahead: u16 [1..=1024] = 16,
+        /// Maximum rate of the DMA engine, descriptors included, from 1 Mbps to 100 Tbps. By default only the
+        /// path to memory limits it. A transfer completes after its bytes have passed the engine at the
+        /// earliest; the next one starts then.
+        pub dma_rate: Option<BitsPerSec> [BitsPerSec(1_000_000)..=BitsPerSec(100_000_000_000_000)] = None,
+        /// Whether reads and writes share `dma_rate`; otherwise each direction has this rate. Forwarded bytes
+        /// pass the engine twice.
+        pub dma_shared: bool = false,
+        /// Time for which each frame occupies the receive DMA engine in addition to its transfers, up to 1
+        /// ms. With `dma_rate` the time starts when the frame's bytes have passed the engine.
+        pub rx_frame_time: Ps [Ps::ZERO..=Ps::from_ms(1)] = Ps::ZERO,
+        /// Time for which each read of a buffer, or of a piece of one, occupies the transmit DMA engine in
+        /// addition to its transfer, up to 1 ms.
+        pub tx_buffer_time: Ps [Ps::ZERO..=Ps::from_ms(1)] = Ps::ZERO,
+        /// Time for which each fetched descriptor occupies the DMA engine of its direction, up to 1 ms.
+        pub descriptor_time: Ps [Ps::ZERO..=Ps::from_ms(1)] = Ps::ZERO,
+        /// Prefetch level: while the chip holds at most this many unused descriptors (0 to 4096), it fetches
+        /// as soon as a cache line of four is available, regardless of PTHRESH and HTHRESH. By default only
+        /// these thresholds apply; if the driver leaves them at zero, the engine stalls for a round trip
+        /// whenever the chip has no descriptors left.
+        pub descriptor_prefetch: Option<u16> [0..=4096] = None,
+        /// Whether the last write of a received frame is padded to the end of its cache line, if the buffer
+        /// has room. The memory system then need not read the rest of the line. Padding only affects timing:
+        /// memory behind the frame keeps its contents.
+        pub full_line_writes: bool = false,
+        /// Maximum number of descriptors per write-back, from 1 to 4096.
+        pub write_back_batch: u16 [1..=4096] = 4096,
+        /// Whether used receive descriptors are gathered into cache lines of four. A complete line is written
+        /// back at once, in one packet; an incomplete line when `write_back_wait` expires. Without
+        /// `write_back_wait` descriptors are not gathered.
+        pub write_back_lines: bool = false,
+        /// Time for which a write-back requested by the thresholds waits for more descriptors, up to 1 ms. It
+        /// does not wait once it has `write_back_batch` descriptors, or when RDTR, RADV, TIDV, TADV or FPD
+        /// flushes it.
+        pub write_back_wait: Ps [Ps::ZERO..=Ps::from_ms(1)] = Ps::ZERO,
+        /// Minimum time from an interrupt's first cause to the interrupt, up to 1 ms. Moderation by registers
+        /// applies too; the longer delay counts. This is the fixed moderation of Binkert et al. (2005), who
+        /// use 10us.
+        pub interrupt_delay: Ps [Ps::ZERO..=Ps::from_ms(1)] = Ps::ZERO,
+        /// Duration of autonegotiation until the link is up, 1ps to 10s. The default is far shorter than on
+        /// real hardware.
+        pub autonegotiation: Ps [Ps(1)..=Ps::from_ms(10_000)] = Ps::from_us(20),
+        /// Duration of one access to the PHY over MDIO, at most 10ms. The default is that of 64 bits at 2.5
+        /// MHz.
+        pub mdio_time: Ps [Ps::ZERO..=Ps::from_ms(10)] = Ps::from_ns(25_600),
+        /// Duration of one read of an EEPROM word through EERD, at most 10ms.
+        pub eerd_time: Ps [Ps::ZERO..=Ps::from_ms(10)] = Ps::from_us(30),
+        /// Whether the link partner advertises PAUSE and the NIC's NVM enables it as the drivers' default.
+        /// Drivers then turn flow control on. Between nodes, a sender pauses where its partner's FIFO would
+        /// drop frames. The load generator ignores PAUSE, as testers do. Each setting needs its own guest
+        /// boot.
+        pub pause_frames: bool = false,
     }
 }
 
 impl NicConfig {
     /// Checks that all parameters are in their ranges.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let numbers: [(_, u32, _, _); 9] = [
-            ("rx_descriptor_cache", self.rx_descriptor_cache.into(), 8, 4096),
-            ("tx_descriptor_cache", self.tx_descriptor_cache.into(), 8, 4096),
-            ("descriptor_fetch_max", self.descriptor_fetch_max.into(), 1, 4096),
-            ("descriptor_fetches_in_flight", self.descriptor_fetches_in_flight.into(), 1, 256),
-            ("reads_in_flight", self.reads_in_flight.into(), 1, 4096),
-            ("writes_in_flight", self.writes_in_flight.into(), 1, 4096),
-            ("wire_frames_ahead", self.wire_frames_ahead.into(), 1, 1024),
-            ("descriptor_prefetch", self.descriptor_prefetch.unwrap_or(0).into(), 0, 4096),
-            ("write_back_batch", self.write_back_batch.into(), 1, 4096),
-        ];
-        for (field, value, least, most) in numbers {
-            within(field, value, least, most)?;
-        }
-        let fifo = |size: Option<Bytes>| size.unwrap_or(Bytes(64 << 10));
-        let sizes = [
-            ("rx_fifo", fifo(self.rx_fifo), Bytes(2 << 10), Bytes(1 << 30)),
-            ("tx_fifo", fifo(self.tx_fifo), Bytes(2 << 10), Bytes(1 << 30)),
-            ("rx_fifo_frame_overhead", self.rx_fifo_frame_overhead, Bytes(0), Bytes(1024)),
-            ("write_bytes_in_flight", self.write_bytes_in_flight, Bytes(64), Bytes(1 << 20)),
-            ("tx_read_max", self.tx_read_max, Bytes(64), Bytes(16 << 10)),
-        ];
-        for (field, value, least, most) in sizes {
-            within(field, value, least, most)?;
-        }
-        let times = [
-            ("write_back_wait", self.write_back_wait, Ps(0), Ps::from_ms(1)),
-            ("rx_frame_time", self.rx_frame_time, Ps(0), Ps::from_ms(1)),
-            ("tx_buffer_time", self.tx_buffer_time, Ps(0), Ps::from_ms(1)),
-            ("descriptor_time", self.descriptor_time, Ps(0), Ps::from_ms(1)),
-            ("interrupt_delay", self.interrupt_delay, Ps(0), Ps::from_ms(1)),
-            ("autonegotiation", self.autonegotiation, Ps(1), Ps::from_ms(10_000)),
-            ("mdio_time", self.mdio_time, Ps(0), Ps::from_ms(10)),
-            ("eerd_time", self.eerd_time, Ps(0), Ps::from_ms(10)),
-        ];
-        for (field, value, least, most) in times {
-            within(field, value, least, most)?;
-        }
-        if let Some(rate) = self.dma_rate {
-            within("dma_rate", rate, BitsPerSec(1_000_000), BitsPerSec(100_000_000_000_000))?;
-        }
+        self.check_ranges()?;
         match self.mac {
             Some(mac) if mac.is_group() => Err(ConfigError::Mac(mac)),
             _ => Ok(()),
@@ -265,22 +178,6 @@ impl NicConfig {
     /// Station address of NIC `index`: the configured one, or the default address plus `index`.
     pub fn mac_of(&self, index: usize) -> MacAddr {
         self.mac.unwrap_or_else(|| MacAddr([0x52, 0x54, 0x00, 0x12, 0x34, 0x56]).plus(index))
-    }
-}
-
-/// Checks that a value is in its range.
-fn within<T: PartialOrd + std::fmt::Display>(
-    field: &'static str,
-    value: T,
-    least: T,
-    most: T,
-) -> Result<(), ConfigError> {
-    match value < least || value > most {
-        true => {
-            let [value, least, most] = [value, least, most].map(|value| value.to_string());
-            Err(ConfigError::Range { field, value, least, most })
-        }
-        false => Ok(()),
     }
 }
 

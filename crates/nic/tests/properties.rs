@@ -25,13 +25,13 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-fn config() -> impl Strategy<Value = (NicConfig, u64, u64, u32, u32, bool)> {
+fn config() -> impl Strategy<Value = (NicConfig, u64, u64, u32, u32)> {
     let fifo = prop_oneof![Just(None), (2048u64..20_000).prop_map(|bytes| Some(Bytes(bytes)))];
     let thresholds = (0u32..32, 0u32..16, 0u32..20, any::<bool>())
         .prop_map(|(p, h, w, lines)| p | h << 8 | w << 16 | if lines { 0 } else { 1 << 24 });
     (
         (fifo.clone(), fifo, 8u16..80, 8u16..80, 1u16..80, 1u16..40, 1u16..40, 64u64..4096),
-        (1u64..8, 1u64..8, thresholds.clone(), thresholds, any::<bool>()),
+        (1u64..8, 1u64..8, thresholds.clone(), thresholds),
         (
             prop_oneof![Just(None), (1u64..200).prop_map(|gbps| Some(BitsPerSec(gbps * 1_000_000_000)))],
             any::<bool>(),
@@ -42,34 +42,32 @@ fn config() -> impl Strategy<Value = (NicConfig, u64, u64, u32, u32, bool)> {
             (1u16..5, any::<bool>(), any::<bool>()),
         ),
     )
-        .prop_map(
-            |((rx, tx, rc, tc, fetch, reads, writes, piece), (rn, tn, rxdctl, txdctl, later), engine)| {
-                let (dma_rate, dma_shared, descriptor_prefetch, batch, wait, times, options) = engine;
-                let ((frame, buffer), (fetches, lines, padded)) = (times, options);
-                let config = NicConfig {
-                    rx_fifo: rx,
-                    tx_fifo: tx,
-                    rx_descriptor_cache: rc,
-                    tx_descriptor_cache: tc,
-                    descriptor_fetch_max: fetch,
-                    reads_in_flight: reads,
-                    writes_in_flight: writes,
-                    tx_read_max: Bytes(piece),
-                    dma_rate,
-                    dma_shared,
-                    descriptor_prefetch,
-                    descriptor_fetches_in_flight: fetches,
-                    full_line_writes: padded,
-                    write_back_batch: batch,
-                    write_back_lines: lines,
-                    write_back_wait: Ps::from_ns(wait),
-                    rx_frame_time: Ps::from_ns(frame),
-                    tx_buffer_time: Ps::from_ns(buffer),
-                    ..NicConfig::default()
-                };
-                (config, rn * 8, tn * 8, rxdctl, txdctl, later)
-            },
-        )
+        .prop_map(|((rx, tx, rc, tc, fetch, reads, writes, piece), (rn, tn, rxdctl, txdctl), engine)| {
+            let (dma_rate, dma_shared, descriptor_prefetch, batch, wait, times, options) = engine;
+            let ((frame, buffer), (fetches, lines, padded)) = (times, options);
+            let config = NicConfig {
+                rx_fifo: rx,
+                tx_fifo: tx,
+                rx_descriptor_cache: rc,
+                tx_descriptor_cache: tc,
+                descriptor_fetch_max: fetch,
+                reads_in_flight: reads,
+                writes_in_flight: writes,
+                tx_read_max: Bytes(piece),
+                dma_rate,
+                dma_shared,
+                descriptor_prefetch,
+                descriptor_fetches_in_flight: fetches,
+                full_line_writes: padded,
+                write_back_batch: batch,
+                write_back_lines: lines,
+                write_back_wait: Ps::from_ns(wait),
+                rx_frame_time: Ps::from_ns(frame),
+                tx_buffer_time: Ps::from_ns(buffer),
+                ..NicConfig::default()
+            };
+            (config, rn * 8, tn * 8, rxdctl, txdctl)
+        })
 }
 
 /// Reference model: accepted frames must be delivered completely and in order.
@@ -80,12 +78,11 @@ struct Model {
     sent: Vec<Vec<u8>>,
 }
 
-fn start((config, rx, tx, rxdctl, txdctl, later): (NicConfig, u64, u64, u32, u32, bool)) -> Bench {
+fn start((config, rx, tx, rxdctl, txdctl): (NicConfig, u64, u64, u32, u32)) -> Bench {
     let mut bench = Bench::running(config, rx, tx);
     bench.write(RXDCTL, rxdctl);
     bench.write(TXDCTL, txdctl);
     bench.write(RCTL, 0x0400_8022);
-    bench.world.later = later;
     bench
 }
 
@@ -184,27 +181,6 @@ proptest! {
         };
         let (uninterrupted, restored) = (run(false), run(true));
         prop_assert!(uninterrupted == restored);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
-
-    /// The NIC behaves the same with a port that returns completion times and one that completes by calls.
-    #[test]
-    fn completions_may_be_times_or_calls(setup in config(), actions in prop::collection::vec(action(), 1..80)) {
-        let run = |later: bool| {
-            let mut setup = setup.clone();
-            setup.5 = later;
-            let mut bench = start(setup);
-            let mut model = Model::default();
-            for (i, action) in actions.iter().enumerate() {
-                act(&mut bench, &mut model, i as u32, action);
-            }
-            drain(&mut bench, &mut model);
-            (bench.nic.save(), bench.world.sent, bench.world.memory, bench.world.irq_rises, bench.world.dma)
-        };
-        prop_assert!(run(false) == run(true));
     }
 }
 

@@ -17,45 +17,41 @@ fn recording_bench(config: NicConfig) -> Bench {
 fn stamps_of_a_single_frame_are_the_times_of_its_transfers() {
     // The engine transfers one byte per nanosecond. Write latency is 200 ns, read latency 500 ns.
     let config = NicConfig { dma_rate: Some(BitsPerSec(8_000_000_000)), ..NicConfig::default() };
-    for later in [false, true] {
-        let mut bench = recording_bench(config.clone());
-        bench.world.later = later;
-        let start = bench.world.now();
-        let at = |ns| start + Ps::from_ns(ns);
-        bench.arrive(frame(104, 7));
-        bench.run_for(Ps::from_us(2));
-        // If the port completes requests by calls, only the descriptor shows that the data is in memory.
-        let in_memory = at(if later { 300 } else { 200 });
-        let expected = RxStamps { arrived: at(0), dma_started: at(0), in_memory, visible: at(300), queue: 0 };
-        assert_eq!(bench.world.received_stamps, [(7, expected)]);
+    let mut bench = recording_bench(config);
+    let start = bench.world.now();
+    let at = |ns| start + Ps::from_ns(ns);
+    bench.arrive(frame(104, 7));
+    bench.run_for(Ps::from_us(2));
+    let in_memory = at(200);
+    let expected = RxStamps { arrived: at(0), dma_started: at(0), in_memory, visible: at(300), queue: 0 };
+    assert_eq!(bench.world.received_stamps, [(7, expected)]);
 
-        let start = bench.world.now();
-        let at = |ns| start + Ps::from_ns(ns);
-        bench.send_legacy(&frame(1004, 8).bytes, 0x0b);
-        bench.send_legacy(&frame(104, 9).bytes, 0x0b);
-        bench.run_for(Ps::from_us(5));
-        let wire = bench.world.rate.time_for_bits(1024 * 8);
-        // The second doorbell comes during the first fetch, so its descriptor is fetched next, behind the
-        // 1000 bytes in the engine.
-        let first = TxStamps {
-            doorbell: at(0),
-            fetched: at(500),
-            dma_started: at(500),
-            read: at(1500),
-            first_bit: at(1500),
-            ..TxStamps::default()
-        };
-        let second = TxStamps {
-            doorbell: at(0),
-            fetched: at(2000),
-            dma_started: at(2000),
-            read: at(2500),
-            first_bit: at(2500),
-            ..TxStamps::default()
-        };
-        assert!(at(1500) + wire <= at(2500), "the wire is free for the second frame");
-        assert_eq!(bench.world.sent_stamps, [(8, first), (9, second)]);
-    }
+    let start = bench.world.now();
+    let at = |ns| start + Ps::from_ns(ns);
+    bench.send_legacy(&frame(1004, 8).bytes, 0x0b);
+    bench.send_legacy(&frame(104, 9).bytes, 0x0b);
+    bench.run_for(Ps::from_us(5));
+    let wire = bench.world.rate.time_for_bits(1024 * 8);
+    // The second doorbell comes during the first fetch, so its descriptor is fetched next, behind the
+    // 1000 bytes in the engine.
+    let first = TxStamps {
+        doorbell: at(0),
+        fetched: at(500),
+        dma_started: at(500),
+        read: at(1500),
+        first_bit: at(1500),
+        ..TxStamps::default()
+    };
+    let second = TxStamps {
+        doorbell: at(0),
+        fetched: at(2000),
+        dma_started: at(2000),
+        read: at(2500),
+        first_bit: at(2500),
+        ..TxStamps::default()
+    };
+    assert!(at(1500) + wire <= at(2500), "the wire is free for the second frame");
+    assert_eq!(bench.world.sent_stamps, [(8, first), (9, second)]);
 }
 
 #[test]
@@ -104,7 +100,6 @@ proptest! {
         gbps in prop::option::of(1u64..100),
         wait in prop_oneof![Just(0u64), 1u64..1000],
         frame_time in 0u64..100,
-        later in any::<bool>(),
         (fetches, lines) in (1u16..6, any::<bool>()),
         steps in prop::collection::vec((0u32..3, 60usize..1500, 0u64..1500), 1..120),
     ) {
@@ -119,7 +114,7 @@ proptest! {
         };
         let run = |records_stamps| {
             let mut bench = Bench::running(config.clone(), 64, 64);
-            (bench.world.records_stamps, bench.world.later) = (records_stamps, later);
+            bench.world.records_stamps = records_stamps;
             for (number, (kind, bytes, ns)) in (0u32..).zip(&steps) {
                 match kind {
                     0 => bench.arrive(frame(*bytes + 4, number)),

@@ -21,19 +21,8 @@ use crate::place::Place;
 /// Number of interrupt sources that the pins share.
 pub const INTX_LINES: u32 = 4;
 
-/// Wiring of the bridge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostBridgeConfig {
-    /// Interrupt controller source of INTA of device 0; the other three follow.
-    pub first_intx_irq: u32,
-}
-
-impl Default for HostBridgeConfig {
-    /// As on QEMU's `virt`.
-    fn default() -> HostBridgeConfig {
-        HostBridgeConfig { first_intx_irq: 32 }
-    }
-}
+/// Interrupt controller source of INTA of device 0, as on QEMU's `virt`; the other three follow.
+const FIRST_INTX_IRQ: u32 = 32;
 
 /// A function and its position.
 #[derive(Clone, Debug)]
@@ -109,7 +98,6 @@ pub(crate) fn bridges_above(members: &[Member], index: usize) -> impl Iterator<I
 /// The host bridge and the functions behind it.
 #[derive(Clone, Debug)]
 pub struct HostBridge {
-    config: HostBridgeConfig,
     /// The host bridge's own registers.
     own: ConfigSpace,
     /// Indexed by [`FunctionId`], in the order of the list of slots.
@@ -153,7 +141,7 @@ impl EcamAddress {
 
 impl HostBridge {
     /// A host bridge with these functions behind it.
-    pub fn new(config: HostBridgeConfig, slots: Vec<Slot>) -> Result<HostBridge, SlotError> {
+    pub fn new(slots: Vec<Slot>) -> Result<HostBridge, SlotError> {
         let own = ConfigSpace::new(FunctionIdentity::gpex_host_bridge());
         let (mut members, mut bridges): (Vec<Member>, Vec<usize>) = (Vec::new(), Vec::new());
         for (index, Slot { place, identity }) in slots.into_iter().enumerate() {
@@ -184,7 +172,7 @@ impl HostBridge {
             }
         }
         let (decoder, stats) = (Decoder::default(), HostBridgeStats::default());
-        Ok(HostBridge { config, own, members, decoder, stats })
+        Ok(HostBridge { own, members, decoder, stats })
     }
 
     /// A function's registers, mutable.
@@ -324,7 +312,7 @@ impl HostBridge {
     /// Interrupt controller source of a pin (1 to 4 for INTA to INTD) of a device on the root bus.
     pub fn intx_irq(&self, device: u8, pin: u8) -> u32 {
         assert!((1..=4).contains(&pin), "PCI has no interrupt pin {pin}");
-        self.config.first_intx_irq + (u32::from(device) + u32::from(pin) - 1) % INTX_LINES
+        FIRST_INTX_IRQ + (u32::from(device) + u32::from(pin) - 1) % INTX_LINES
     }
 
     /// Interrupt source of a function's pin. A bridge connects the pins behind it to its own, rotated by the
@@ -346,11 +334,10 @@ impl HostBridge {
 
     /// Numbers and levels of the interrupt controller's sources; devices share them.
     pub fn intx_levels(&self) -> [(u32, bool); INTX_LINES as usize] {
-        let first = self.config.first_intx_irq;
-        let mut levels = [first, first + 1, first + 2, first + 3].map(|source| (source, false));
+        let mut levels = std::array::from_fn(|line| (FIRST_INTX_IRQ + line as u32, false));
         for (index, member) in self.members.iter().enumerate() {
             if member.space.interrupt_line() {
-                levels[(self.source_of(index) - first) as usize].1 = true;
+                levels[(self.source_of(index) - FIRST_INTX_IRQ) as usize].1 = true;
             }
         }
         levels

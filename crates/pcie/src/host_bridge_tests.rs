@@ -15,7 +15,7 @@ fn pci_bridge(place: Place) -> Slot {
 }
 
 fn with(slots: Vec<Slot>) -> HostBridge {
-    HostBridge::new(HostBridgeConfig::default(), slots).unwrap()
+    HostBridge::new(slots).unwrap()
 }
 
 fn bridge(devices: &[u8]) -> HostBridge {
@@ -117,7 +117,7 @@ fn a_sleeping_device_neither_decodes_nor_interrupts() {
 
 #[test]
 fn invalid_trees_are_rejected() {
-    let refused = |slots| HostBridge::new(HostBridgeConfig::default(), slots).unwrap_err();
+    let refused = |slots| HostBridge::new(slots).unwrap_err();
     let (host, four) = (Place::root(0), Place::root(4));
     assert_eq!(refused(vec![nic(host)]), SlotError::HostBridge(0, host));
     assert_eq!(refused(vec![nic(four), nic(four)]), SlotError::Taken(1, four));

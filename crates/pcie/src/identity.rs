@@ -169,7 +169,7 @@ pub enum PowerState {
 }
 
 /// A function as after reset.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionIdentity {
     /// Vendor ID.
     pub vendor: u16,
@@ -203,16 +203,10 @@ impl FunctionIdentity {
         FunctionIdentity {
             vendor: 0x1b36,
             device: 0x0008,
-            revision: 0,
             class: 0x06_0000,
             subsystem_vendor: 0x1af4,
             subsystem: 0x1100,
-            bars: [BarKind::None; BARS],
-            interrupt_pin: 0,
-            min_grant_max_latency: [0; 2],
-            capabilities: Vec::new(),
-            extended_space: false,
-            header: HeaderType::Function,
+            ..FunctionIdentity::default()
         }
     }
 
@@ -224,14 +218,8 @@ impl FunctionIdentity {
             device: 0x244e,
             revision: 0x92,
             class: 0x06_0400,
-            subsystem_vendor: 0,
-            subsystem: 0,
-            bars: [BarKind::None; BARS],
-            interrupt_pin: 0,
-            min_grant_max_latency: [0; 2],
-            capabilities: Vec::new(),
-            extended_space: false,
             header: HeaderType::Bridge,
+            ..FunctionIdentity::default()
         }
     }
 

@@ -30,7 +30,7 @@ pub use bridge::BridgeWindows;
 pub use config_space::{ConfigEffects, ConfigSpace};
 pub use decoder::Decoded;
 pub use function::{FunctionPorts, PciFunction};
-pub use host_bridge::{ConfigWrite, FunctionId, HostBridge, HostBridgeConfig, Slot, SlotError};
+pub use host_bridge::{ConfigWrite, FunctionId, HostBridge, Slot, SlotError};
 pub use identity::{BarKind, Capability, FunctionIdentity, HeaderType, MsiX, PowerState};
 pub use link::{Attached, LinkConfig, PcieLink};
 pub use messages::{Message, MessagesState};

@@ -5,8 +5,7 @@
 use std::ops::Range;
 
 use doorbell_pcie::{
-    BarKind, Capability, FunctionIdentity, HeaderType, HostBridge, HostBridgeConfig, Message, MsiX, Place,
-    Slot,
+    BarKind, Capability, FunctionIdentity, HeaderType, HostBridge, Message, MsiX, Place, Slot,
 };
 use doorbell_qtest::Qtest;
 use doorbell_sim::AccessSize::{B1, B2, B4};
@@ -45,7 +44,7 @@ fn ours(capabilities: Vec<Capability>) -> HostBridge {
         header: HeaderType::Function,
     };
     let slots = vec![Slot { place: Place::root(1), identity }];
-    HostBridge::new(HostBridgeConfig::default(), slots).unwrap()
+    HostBridge::new(slots).unwrap()
 }
 
 /// Random accesses to a capability, except its identifier and link, which depend on the device's other

@@ -6,6 +6,7 @@
 
 pub mod calendar;
 pub mod clock;
+pub mod config;
 pub mod event;
 pub mod frame;
 pub mod future_bookings;
@@ -35,8 +36,8 @@ pub use future_bookings::FutureBookings;
 pub use learn::Learner;
 pub use numbered::{Allowance, NumberedBlocks};
 pub use op::{Op, OpClass};
-pub use pool::{Pool, PoolState};
-pub use ports::{AccessSize, Done, PhysAddr};
+pub use pool::Pool;
+pub use ports::{AccessSize, PhysAddr};
 pub use ram::Ram;
 pub use source::{BlockEnd, OpSource, TranslationFence, Until};
 pub use stamps::{FrameId, FrameObserver, Observed, RxStamps, TxStamps};

@@ -4,21 +4,24 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::time::Ps;
 
-/// See the module. Requests must come in time order.
-#[derive(Clone, Debug)]
+/// See the module. Requests must come in time order. Saved are the units in use; see [`Pool::resume`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pool {
+    #[serde(skip)]
     free: u64,
     /// Release times and numbers of units.
+    #[serde(serialize_with = "in_order")]
     returns: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
-/// Saved state: the units in use, in the order of their release.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PoolState(Vec<(u64, u64)>);
+/// Saves the units in the order of their release, not in that of the heap.
+fn in_order<S: Serializer>(returns: &BinaryHeap<Reverse<(u64, u64)>>, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_seq(returns.clone().into_sorted_vec().iter().rev())
+}
 
 impl Pool {
     /// Creates a pool with all units free.
@@ -52,24 +55,17 @@ impl Pool {
         self.returns.push(Reverse((at.0, count)));
     }
 
-    /// Returns the state to save.
-    pub fn save(&self) -> PoolState {
-        let mut out: Vec<(u64, u64)> = self.returns.iter().map(|entry| entry.0).collect();
-        out.sort_unstable();
-        PoolState(out)
-    }
-
-    /// Restores a pool of `units` units; fails if the state exceeds them or a release is after `latest`.
-    pub fn restore(state: &PoolState, units: u32, latest: Ps) -> Result<Pool, String> {
-        let mut pool = Pool::new(units);
-        for &(at, count) in &state.0 {
-            if count == 0 || count > pool.free || at > latest.0 {
+    /// Continues a restored pool as one of `units` units; fails if more are in use, or a release is after
+    /// `latest`.
+    pub fn resume(&mut self, units: u32, latest: Ps) -> Result<(), String> {
+        self.free = u64::from(units);
+        for &Reverse((at, count)) in &self.returns {
+            if count == 0 || count > self.free || at > latest.0 {
                 return Err("more units are taken than the pool has, or a release is too late".to_owned());
             }
-            pool.free -= count;
-            pool.returns.push(Reverse((at, count)));
+            self.free -= count;
         }
-        Ok(pool)
+        Ok(())
     }
 }
 
@@ -88,9 +84,14 @@ mod tests {
             assert_eq!(pool.clone().take(Ps(now), 1), Ps(expected));
         }
         assert_eq!(pool.clone().take(Ps(20), 2), Ps(50), "one free unit is not enough");
-        let copy = Pool::restore(&pool.save(), 3, Ps(1000)).unwrap();
-        assert_eq!(copy.save(), pool.save());
-        assert!(Pool::restore(&pool.save(), 2, Ps(1000)).is_err());
-        assert!(Pool::restore(&pool.save(), 3, Ps(49)).is_err());
+        let saved = postcard::to_stdvec(&pool).unwrap();
+        assert_eq!(saved, postcard::to_stdvec(&[[40u64, 1], [50, 2]].as_slice()).unwrap());
+        let resume = |units, latest| {
+            let mut copy: Pool = postcard::from_bytes(&saved).unwrap();
+            copy.resume(units, latest).map(|()| copy)
+        };
+        assert_eq!(postcard::to_stdvec(&resume(3, Ps(1000)).unwrap()).unwrap(), saved);
+        assert!(resume(2, Ps(1000)).is_err());
+        assert!(resume(3, Ps(49)).is_err());
     }
 }

@@ -122,25 +122,13 @@ pub struct DmaRequest {
     pub offset: u32,
     /// Queue and target core.
     pub tag: DmaTag,
-    /// Returned with the completion of a [`Done::Later`].
-    pub token: u64,
 }
 
 impl DmaRequest {
     /// A request of a device with one queue and no target core.
     pub const fn plain(addr: PhysAddr, len: u32, purpose: DmaPurpose, offset: u32) -> DmaRequest {
-        DmaRequest { addr, len, purpose, offset, tag: DmaTag { queue: 0, core: None }, token: 0 }
+        DmaRequest { addr, len, purpose, offset, tag: DmaTag { queue: 0, core: None } }
     }
-}
-
-/// Completion of a request: a time, or a later event that carries the request's token (a memory controller
-/// that reorders cannot compute the time in advance).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
-    /// Completes at this time.
-    At(Ps),
-    /// The requester's completion function will be called with its token.
-    Later,
 }
 
 /// A device's access to guest memory. Timing and data are separate: the completion time is computed first,
@@ -152,9 +140,9 @@ pub enum Done {
 /// dropped; the port's owner counts both.
 pub trait DmaPort {
     /// Computes when a read issued at `now` completes.
-    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done;
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Ps;
     /// Computes when a posted write completes, that is, when the data is visible in memory.
-    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done;
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Ps;
     /// Copies guest memory into `into`, immediately.
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]);
     /// Copies `from` into guest memory, immediately.

@@ -89,6 +89,12 @@ quantity!(
     Bytes, "a size such as \"64B\", \"32KiB\" or \"256MiB\"", 4,
     [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)]
 );
+
+impl From<Bytes> for u64 {
+    fn from(bytes: Bytes) -> u64 {
+        bytes.0
+    }
+}
 quantity!(
     /// A data rate in bits per second. Multiples are decimal.
     BitsPerSec, "a data rate such as \"10Gbps\" or \"2.5Gbps\"", 5,

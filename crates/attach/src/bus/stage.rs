@@ -1,7 +1,7 @@
 //! One bus of a chain, and the bridge at its end towards memory.
 
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Calendar, Clock, FutureBookings, Pool, PoolState, Ps};
+use doorbell_sim::{Calendar, Clock, FutureBookings, Pool, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::stats::StageStats;
@@ -37,12 +37,12 @@ pub(super) struct Stage {
 }
 
 /// Saved state of a stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct StageState {
     wires: [Calendar; 2],
     last_request: [u64; 2],
     /// Pools of reads and of write buffers.
-    pools: [PoolState; 2],
+    pools: [Pool; 2],
     ahead: [FutureBookings; 2],
     stats: StageStats,
 }
@@ -219,7 +219,7 @@ impl Stage {
         StageState {
             wires: self.wires.clone(),
             last_request: self.last_request,
-            pools: [self.reads.save(), self.buffer.save()],
+            pools: [self.reads.clone(), self.buffer.clone()],
             ahead: self.ahead.clone(),
             stats: self.stats.clone(),
         }
@@ -237,9 +237,9 @@ impl Stage {
             return Err(inconsistent("the time of a transfer is out of range".to_owned()));
         }
         let mut stage = Stage::new(&self.config);
-        let [reads, buffer] = &state.pools;
-        stage.reads = Pool::restore(reads, self.config.outstanding, LATEST).map_err(inconsistent)?;
-        stage.buffer = Pool::restore(buffer, self.config.buffer, LATEST).map_err(inconsistent)?;
+        [stage.reads, stage.buffer] = state.pools.clone();
+        stage.reads.resume(self.config.outstanding, LATEST).map_err(inconsistent)?;
+        stage.buffer.resume(self.config.buffer, LATEST).map_err(inconsistent)?;
         stage.wires = state.wires.clone();
         stage.last_request = state.last_request;
         stage.ahead = state.ahead.clone();

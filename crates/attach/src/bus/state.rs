@@ -3,7 +3,7 @@
 use doorbell_pcie::Sent;
 use doorbell_pcie::path::{KINDS, PathStats};
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Pool, PoolState, Ps};
+use doorbell_sim::{Pool, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::stage::StageState;
@@ -11,11 +11,11 @@ use super::stats::BusStats;
 use super::{Bus, LATEST};
 
 /// Bookings, reads and writes in flight, and statistics.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BusState {
     stages: Vec<StageState>,
     pub(super) sent: Sent,
-    register_writes: PoolState,
+    register_writes: Pool,
     kinds: [PathStats; KINDS.len()],
     stats: BusStats,
     /// Current time of the machine at the last DMA request: bookings that ended before it are dropped.
@@ -28,7 +28,7 @@ impl Bus {
         BusState {
             stages: self.stages.iter().map(|stage| stage.save()).collect(),
             sent: self.sent,
-            register_writes: self.register_writes.save(),
+            register_writes: self.register_writes.clone(),
             kinds: self.kinds.clone(),
             stats: self.stats.clone(),
             present: self.present,
@@ -46,7 +46,8 @@ impl Bus {
         }
         let mut bus = Bus::new(&self.chain);
         let buffer = bus.chain.stages.last().expect("a chain has a stage").buffer;
-        bus.register_writes = Pool::restore(&state.register_writes, buffer, LATEST).map_err(inconsistent)?;
+        bus.register_writes = state.register_writes.clone();
+        bus.register_writes.resume(buffer, LATEST).map_err(inconsistent)?;
         for (stage, saved) in bus.stages.iter_mut().zip(&state.stages) {
             *stage = stage.restored(saved)?;
         }

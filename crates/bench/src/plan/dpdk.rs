@@ -3,7 +3,7 @@
 //! `touch.cores` sets more ([`crate::plan::cores`]).
 
 use doorbell_machine::ConfigError;
-use doorbell_sim::Bytes;
+use doorbell_sim::{Bytes, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,38 +31,34 @@ const BOOT_TIMEOUT_MANY_PORTS: &str = "20s";
 /// RAM for Linux and the program, in addition to hugepages.
 const RAM_BASE: u64 = 128 << 20;
 
-/// Options of all DPDK programs, with testpmd's names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct DpdkConfig {
-    /// Receive descriptors (--rxd), 32 to 4096 in steps of 8.
-    pub rxd: u32,
-    /// Transmit descriptors (--txd), 32 to 4096 in steps of 8.
-    pub txd: u32,
-    /// Maximum frames per burst (--burst), 1 to 512.
-    pub burst: u32,
-    /// Packet buffers per NIC (--total-num-mbufs is their sum), 256 to 131072. Unset, enough to fill both
-    /// rings, a burst and the caches of two cores, rounded up to a power of two and not below 4,096. Fewer
-    /// buffers than these need are rejected. l3fwd ignores this key and computes its own number, 8,192 or
-    /// more.
-    pub mbufs: u32,
-    /// Packet buffers cached per core (--mbcache), 0 to 512.
-    pub mbcache: u32,
-    /// Transmit descriptors per request for a status write-back (--txrst), 1 to 4096. The 82540EM's driver
-    /// accepts up to 32 and up to a quarter of `txd`; the smaller of the two is the default, and always
-    /// l3fwd's value. The 82576's driver requests a write-back with each packet.
-    pub txrst: u32,
-    /// The ports' MTU, 1500 to 16106 bytes: a frame has 18 bytes more, and 4 more per VLAN tag. Unset, the
-    /// MTU for the traffic's longest frame, and 1500 or more. A frame longer than a packet buffer (2,048
-    /// bytes) is scattered over several buffers. Only testpmd and l3fwd (up to 9578) support it; the other
-    /// programs accept frames of up to 1,518 bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mtu: Option<u32>,
-}
-
-impl Default for DpdkConfig {
-    fn default() -> Self {
-        DpdkConfig { rxd: 1024, txd: 1024, burst: 32, mbufs: 4096, mbcache: 250, txrst: 32, mtu: None }
+config! {
+    /// Options of all DPDK programs, with testpmd's names.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct DpdkConfig {
+        /// Receive descriptors (--rxd), 32 to 4096 in steps of 8.
+        pub rxd: u32 = 1024,
+        /// Transmit descriptors (--txd), 32 to 4096 in steps of 8.
+        pub txd: u32 = 1024,
+        /// Maximum frames per burst (--burst), 1 to 512.
+        pub burst: u32 = 32,
+        /// Packet buffers per NIC (--total-num-mbufs is their sum), 256 to 131072. Unset, enough to fill both
+        /// rings, a burst and the caches of two cores, rounded up to a power of two and not below 4,096.
+        /// Fewer buffers than these need are rejected. l3fwd ignores this key and computes its own number,
+        /// 8,192 or more.
+        pub mbufs: u32 = 4096,
+        /// Packet buffers cached per core (--mbcache), 0 to 512.
+        pub mbcache: u32 = 250,
+        /// Transmit descriptors per request for a status write-back (--txrst), 1 to 4096. The 82540EM's
+        /// driver accepts up to 32 and up to a quarter of `txd`; the smaller of the two is the default, and
+        /// always l3fwd's value. The 82576's driver requests a write-back with each packet.
+        pub txrst: u32 = 32,
+        /// The ports' MTU, 1500 to 16106 bytes: a frame has 18 bytes more, and 4 more per VLAN tag. Unset,
+        /// the MTU for the traffic's longest frame, and 1500 or more. A frame longer than a packet buffer
+        /// (2,048 bytes) is scattered over several buffers. Only testpmd and l3fwd (up to 9578) support it;
+        /// the other programs accept frames of up to 1,518 bytes.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub mtu: Option<u32> = None,
     }
 }
 

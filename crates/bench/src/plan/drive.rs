@@ -1,7 +1,7 @@
 //! Traffic source of the tested node: a load generator, or a second node on the same cable.
 
 use doorbell_machine::{ConfigError, CoreConfig, CoreModel, MachineConfig, node_config};
-use doorbell_sim::Hertz;
+use doorbell_sim::{Hertz, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,24 +19,21 @@ pub enum DriveKind {
     Node,
 }
 
-/// Traffic source of the tested node.
-///
-/// A drive node has a functional core and perfect memory: every instruction takes the same time. It is faster
-/// than the test node, so that the test node is the bottleneck. Its NIC and link are as the test node's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct DriveConfig {
-    /// Source of the load: `generator` or `node`. Benchmarks that always have two nodes ignore it.
-    pub kind: DriveKind,
-    /// Clock frequency, "1MHz" to "20GHz".
-    pub frequency: Hertz,
-    /// Instructions per cycle, from 0.01 to 16.
-    pub ipc: f64,
-}
-
-impl Default for DriveConfig {
-    fn default() -> Self {
-        DriveConfig { kind: DriveKind::Generator, frequency: Hertz(3_000_000_000), ipc: 4.0 }
+config! {
+    /// Traffic source of the tested node.
+    ///
+    /// A drive node has a functional core and perfect memory: every instruction takes the same time. It is
+    /// faster than the test node, so that the test node is the bottleneck. Its NIC and link are as the test
+    /// node's.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct DriveConfig {
+        /// Source of the load: `generator` or `node`. Benchmarks that always have two nodes ignore it.
+        pub kind: DriveKind = DriveKind::Generator,
+        /// Clock frequency, "1MHz" to "20GHz".
+        pub frequency: Hertz = Hertz(3_000_000_000),
+        /// Instructions per cycle, from 0.01 to 16.
+        pub ipc: f64 = 4.0,
     }
 }
 

@@ -17,25 +17,21 @@ use crate::plan::options::{self, Options};
 use crate::ratio::per;
 use crate::testbed::traces::{NamedTrace, contents};
 
-/// Traces that run on extra cores of the machine, or of the test node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct CorunnerConfig {
-    /// Traces (docs/traces.md), each played in a loop on an extra core that no guest sees. These cores are
-    /// numbered after the harts and are configured as hart.N, with N from platform.harts on. A trace must
-    /// have one hart and no devices; traces of ChampSim and DynamoRIO are supported.
-    pub traces: Vec<PathBuf>,
-    /// Whether ChampSim traces among them use its format variant `cloudsuite`.
-    #[serde(skip_serializing_if = "options::is_default")]
-    pub cloudsuite: bool,
-    /// Page tables of traces with virtual addresses only: `kernel`, `champsim` or `identity`
-    /// (docs/traces.md); `kernel` by default.
-    pub pages: Pages,
-}
-
-impl Default for CorunnerConfig {
-    fn default() -> Self {
-        CorunnerConfig { traces: Vec::new(), cloudsuite: false, pages: Pages::Kernel }
+doorbell_sim::config! {
+    /// Traces that run on extra cores of the machine, or of the test node.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct CorunnerConfig {
+        /// Traces (docs/traces.md), each played in a loop on an extra core that no guest sees. These cores
+        /// are numbered after the harts and are configured as hart.N, with N from platform.harts on. A trace
+        /// must have one hart and no devices; traces of ChampSim and DynamoRIO are supported.
+        pub traces: Vec<PathBuf> = Vec::new(),
+        /// Whether ChampSim traces among them use its format variant `cloudsuite`.
+        #[serde(skip_serializing_if = "options::is_default")]
+        pub cloudsuite: bool = false,
+        /// Page tables of traces with virtual addresses only: `kernel`, `champsim` or `identity`
+        /// (docs/traces.md); `kernel` by default.
+        pub pages: Pages = Pages::Kernel,
     }
 }
 

@@ -9,36 +9,38 @@
 //!
 //! A reply must fit one datagram, which truncates the 6 % of ETC's values that are longer than 1024 bytes.
 
-use doorbell_sim::Bytes;
+use doorbell_sim::{Bytes, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::frame::{fill, hash};
 use crate::streams::{Decimal, Zipf};
 
-/// Keys, values and access pattern of memcached requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct MemcachedConfig {
-    /// Number of keys, 1 to 10,000,000; up to 1,048,576 with Zipf popularity.
-    pub keys: u32,
-    /// Bytes of each key with fixed lengths, 8B to 250B.
-    pub key: Bytes,
-    /// Bytes of each value with fixed lengths, 1B to 1024B: a reply must fit one datagram.
-    pub value: Bytes,
-    /// Distribution of key and value lengths.
-    pub lengths: Lengths,
-    /// Popularity of the keys.
-    pub popularity: Popularity,
-    /// Share of requests that set a key to its value again instead of getting it, 0 to 1.
-    pub sets: Decimal,
-    /// Number of clients that send in turn, 1 to 1024, each from its own UDP port (`source_port` and
-    /// following).
-    pub clients: u16,
-    /// Number of servers that share the keys, 1 to 16: key N is on UDP port `destination_port` + N modulo
-    /// `shards`.
-    #[serde(skip_serializing_if = "is_one")]
-    pub shards: u16,
+config! {
+    /// Keys, values and access pattern of memcached requests.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct MemcachedConfig {
+        /// Number of keys, 1 to 10,000,000; up to 1,048,576 with Zipf popularity.
+        pub keys: u32 = 1_000,
+        /// Bytes of each key with fixed lengths, 8B to 250B.
+        pub key: Bytes = Bytes(16),
+        /// Bytes of each value with fixed lengths, 1B to 1024B: a reply must fit one datagram.
+        pub value: Bytes = Bytes(64),
+        /// Distribution of key and value lengths.
+        pub lengths: Lengths = Lengths::Fixed,
+        /// Popularity of the keys.
+        pub popularity: Popularity = Popularity::Uniform,
+        /// Share of requests that set a key to its value again instead of getting it, 0 to 1.
+        pub sets: Decimal = Decimal(0),
+        /// Number of clients that send in turn, 1 to 1024, each from its own UDP port (`source_port` and
+        /// following).
+        pub clients: u16 = 1,
+        /// Number of servers that share the keys, 1 to 16: key N is on UDP port `destination_port` + N modulo
+        /// `shards`.
+        #[serde(skip_serializing_if = "is_one")]
+        pub shards: u16 = 1,
+    }
 }
 
 /// Keeps the hash of configurations from before this key existed.
@@ -79,21 +81,6 @@ pub enum Popularity {
         /// Exponent, 0 to 10.
         skew: Decimal,
     },
-}
-
-impl Default for MemcachedConfig {
-    fn default() -> Self {
-        MemcachedConfig {
-            keys: 1_000,
-            key: Bytes(16),
-            value: Bytes(64),
-            lengths: Lengths::Fixed,
-            popularity: Popularity::Uniform,
-            sets: Decimal(0),
-            clients: 1,
-            shards: 1,
-        }
-    }
 }
 
 /// Encoding in saved states: complete, whereas configuration text omits defaults.

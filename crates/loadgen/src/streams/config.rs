@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 
-use doorbell_sim::{Bytes, Ps};
+use doorbell_sim::{Bytes, Ps, config};
 use doorbell_wire::MacAddr;
 use etherparse::{Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
 use schemars::JsonSchema;
@@ -17,59 +17,62 @@ use crate::config::{Returned, TrafficConfig};
 use crate::frame::{ETHERNET_BYTES, FCS_BYTES, Signature};
 use crate::rate::Rate;
 
-/// One of several streams of test frames. Settings left out are taken from the traffic.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct StreamConfig {
-    /// Name in results; "stream0" for the first, and so on, if not set.
-    pub name: Option<String>,
-    /// Transmit rate. Percent and bits per second refer to the mean frame size of the stream.
-    pub rate: Rate,
-    /// Linear change from `rate` to another rate, which then stays.
-    pub ramp: Option<Ramp>,
-    /// Arrival process; the traffic's if not set.
-    pub arrivals: Option<Arrivals>,
-    /// Bytes of the frames with FCS: from the size of headers and signature up to 16 KiB.
-    pub size: Sizes,
-    /// Order of the sizes.
-    pub size_order: SizeOrder,
-    /// VLAN tags, at most two, outer first; the outer of two is a service tag (802.1ad).
-    pub vlans: Vec<Vlan>,
-    /// Network layer; determined by the addresses if not set.
-    pub network: Option<Network>,
-    /// Transport layer.
-    pub transport: Transport,
-    /// Differentiated services code point, 0 to 63.
-    pub dscp: u8,
-    /// Time to live or hop limit, 2 to 255.
-    pub ttl: u8,
-    /// Source MAC address; the generator's if not set.
-    pub source: Option<MacAddr>,
-    /// Destination MAC address; that of the generator's NIC if not set.
-    pub destination: Option<MacAddr>,
-    /// Source IP address; if not set, the traffic's, or for IPv6 2001:2::1 from the benchmarking range (RFC
-    /// 5180, section 8).
-    pub source_ip: Option<IpAddr>,
-    /// Destination IP address; if not set, the traffic's, or for IPv6 2001:2:0:1::1.
-    pub destination_ip: Option<IpAddr>,
-    /// Source port, 0 to 65535; the traffic's if not set.
-    pub source_port: Option<u16>,
-    /// Destination port, 0 to 65535; the traffic's if not set.
-    pub destination_port: Option<u16>,
-    /// Fields that vary from frame to frame; they define the stream's flows.
-    pub sweeps: Vec<SweepConfig>,
-    /// Time from the start of the traffic to the start of the stream.
-    pub start_after: Ps,
-    /// Time after the stream's start from which no frame is sent.
-    pub duration: Option<Ps>,
-    /// Maximum number of frames, at least 1.
-    pub frames: Option<u64>,
-    /// Expected change of returned frames; the traffic's if not set.
-    pub returned: Option<Returned>,
-    /// Capture file (pcap or pcapng, plain, .gz or .zst) whose packets are sent instead of generated frames.
-    pub capture: Option<PathBuf>,
-    /// Replay settings of the capture.
-    pub replay: Option<ReplayConfig>,
+config! {
+    /// One of several streams of test frames. Settings left out are taken from the traffic.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct StreamConfig {
+        /// Name in results; "stream0" for the first, and so on, if not set.
+        pub name: Option<String> = None,
+        /// Transmit rate. Percent and bits per second refer to the mean frame size of the stream.
+        pub rate: Rate = Rate::Frames(1_000_000),
+        /// Linear change from `rate` to another rate, which then stays.
+        pub ramp: Option<Ramp> = None,
+        /// Arrival process; the traffic's if not set.
+        pub arrivals: Option<Arrivals> = None,
+        /// Bytes of the frames with FCS: from the size of headers and signature up to 16 KiB.
+        pub size: Sizes = Sizes::default(),
+        /// Order of the sizes.
+        pub size_order: SizeOrder = SizeOrder::default(),
+        /// VLAN tags, at most two, outer first; the outer of two is a service tag (802.1ad).
+        pub vlans: Vec<Vlan> = Vec::new(),
+        /// Network layer; determined by the addresses if not set.
+        pub network: Option<Network> = None,
+        /// Transport layer.
+        pub transport: Transport = Transport::default(),
+        /// Differentiated services code point, 0 to 63.
+        pub dscp: u8 = 0,
+        /// Time to live or hop limit, 2 to 255.
+        pub ttl: u8 = 64,
+        /// Source MAC address; the generator's if not set.
+        pub source: Option<MacAddr> = None,
+        /// Destination MAC address; that of the generator's NIC if not set.
+        pub destination: Option<MacAddr> = None,
+        /// Source IP address; if not set, the traffic's, or for IPv6 2001:2::1 from the benchmarking range
+        /// (RFC 5180, section 8).
+        pub source_ip: Option<IpAddr> = None,
+        /// Destination IP address; if not set, the traffic's, or for IPv6 2001:2:0:1::1.
+        pub destination_ip: Option<IpAddr> = None,
+        /// Source port, 0 to 65535; the traffic's if not set.
+        pub source_port: Option<u16> = None,
+        /// Destination port, 0 to 65535; the traffic's if not set.
+        pub destination_port: Option<u16> = None,
+        /// Fields that vary from frame to frame; they define the stream's flows.
+        pub sweeps: Vec<SweepConfig> = Vec::new(),
+        /// Time from the start of the traffic to the start of the stream.
+        pub start_after: Ps = Ps::ZERO,
+        /// Time after the stream's start from which no frame is sent.
+        pub duration: Option<Ps> = None,
+        /// Maximum number of frames, at least 1.
+        pub frames: Option<u64> = None,
+        /// Expected change of returned frames; the traffic's if not set.
+        pub returned: Option<Returned> = None,
+        /// Capture file (pcap or pcapng, plain, .gz or .zst) whose packets are sent instead of generated
+        /// frames.
+        pub capture: Option<PathBuf> = None,
+        /// Replay settings of the capture.
+        pub replay: Option<ReplayConfig> = None,
+    }
 }
 
 /// A linear rate change.
@@ -129,37 +132,6 @@ const VLANS_MAX: usize = 2;
 const VLAN_ID_MAX: u64 = 4094;
 pub(crate) const FRAME_SIZE_MAX: u64 = 16 << 10;
 const RAMP_MAX: Ps = Ps(1_000 * Ps::PER_SECOND);
-
-impl Default for StreamConfig {
-    fn default() -> Self {
-        StreamConfig {
-            name: None,
-            rate: Rate::Frames(1_000_000),
-            ramp: None,
-            arrivals: None,
-            size: Sizes::default(),
-            size_order: SizeOrder::default(),
-            vlans: Vec::new(),
-            network: None,
-            transport: Transport::default(),
-            dscp: 0,
-            ttl: 64,
-            source: None,
-            destination: None,
-            source_ip: None,
-            destination_ip: None,
-            source_port: None,
-            destination_port: None,
-            sweeps: Vec::new(),
-            start_after: Ps::ZERO,
-            duration: None,
-            frames: None,
-            returned: None,
-            capture: None,
-            replay: None,
-        }
-    }
-}
 
 impl StreamConfig {
     /// The single stream of traffic without configured streams.

@@ -48,7 +48,6 @@ pub use packet::{Net, NetError};
 pub use replay::ReplayStats;
 use replay::{CapturedInFlight, Replay};
 pub use replay_config::{EthernetHeader, Filter, Protocol, ReplayConfig, Stations, Timing, Truncated};
-pub(crate) use results::StreamResultsState;
 pub use results::{FlowCounts, FlowSummary, StreamResults, StreamSummary};
 pub use sizes::{SizeOrder, Sizes, SizesError};
 use source::Source;

@@ -1,6 +1,6 @@
 //! Configuration of a capture replay, and packet selection.
 
-use doorbell_sim::{Bytes, Frame};
+use doorbell_sim::{Bytes, Frame, config};
 use doorbell_wire::MacAddr;
 use etherparse::EtherType;
 use schemars::JsonSchema;
@@ -10,46 +10,31 @@ use super::config::{FRAME_SIZE_MAX, Network};
 use super::decimal::Decimal;
 use super::packet::{Layout, Net};
 
-/// Replay settings of a capture.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ReplayConfig {
-    /// Source of the packets' due times.
-    pub timing: Timing,
-    /// Speed relative to the timestamps, 0.000001 to 1000000.
-    pub speed: Decimal,
-    /// Number of passes over the capture; 0 repeats it until another limit ends the stream.
-    pub times: u64,
-    /// Source of the MAC addresses, unless the stream sets its own.
-    pub stations: Stations,
-    /// Maps source IP addresses into this network; checksums are updated.
-    pub source_net: Option<Net>,
-    /// Maps destination IP addresses into this network; checksums are updated.
-    pub destination_net: Option<Net>,
-    /// Ethernet header of packets that were captured without one.
-    pub ethernet: EthernetHeader,
-    /// Handling of truncated packets.
-    pub truncated: Truncated,
-    /// Skips packets with more bytes, FCS included, 64 B to 16 KiB.
-    pub largest: Bytes,
-    /// Sends only packets that match all conditions given here.
-    pub only: Filter,
-}
-
-impl Default for ReplayConfig {
-    fn default() -> Self {
-        ReplayConfig {
-            timing: Timing::default(),
-            speed: Decimal::ONE,
-            times: 1,
-            stations: Stations::default(),
-            source_net: None,
-            destination_net: None,
-            ethernet: EthernetHeader::default(),
-            truncated: Truncated::default(),
-            largest: Bytes(FRAME_SIZE_MAX),
-            only: Filter::default(),
-        }
+config! {
+    /// Replay settings of a capture.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct ReplayConfig {
+        /// Source of the packets' due times.
+        pub timing: Timing = Timing::default(),
+        /// Speed relative to the timestamps, 0.000001 to 1000000.
+        pub speed: Decimal = Decimal::ONE,
+        /// Number of passes over the capture; 0 repeats it until another limit ends the stream.
+        pub times: u64 = 1,
+        /// Source of the MAC addresses, unless the stream sets its own.
+        pub stations: Stations = Stations::default(),
+        /// Maps source IP addresses into this network; checksums are updated.
+        pub source_net: Option<Net> = None,
+        /// Maps destination IP addresses into this network; checksums are updated.
+        pub destination_net: Option<Net> = None,
+        /// Ethernet header of packets that were captured without one.
+        pub ethernet: EthernetHeader = EthernetHeader::default(),
+        /// Handling of truncated packets.
+        pub truncated: Truncated = Truncated::default(),
+        /// Skips packets with more bytes, FCS included, 64 B to 16 KiB.
+        pub largest: Bytes = Bytes(FRAME_SIZE_MAX),
+        /// Sends only packets that match all conditions given here.
+        pub only: Filter = Filter::default(),
     }
 }
 

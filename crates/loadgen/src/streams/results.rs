@@ -5,12 +5,12 @@ use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
 use super::replay::ReplayStats;
-use crate::batches::{Batches, BatchesState};
-use crate::latency::{Latency, LatencyState, Mean};
+use crate::batches::Batches;
+use crate::latency::{Latency, Mean, TripAccumulator};
 use crate::volume::Volume;
 
 /// Results of one stream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamResults {
     name: String,
     offered: Volume,
@@ -45,33 +45,10 @@ impl FlowCounts {
     }
 }
 
-/// Saved state of [`StreamResults`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StreamResultsState {
-    name: String,
-    offered: Volume,
-    delivered: Volume,
-    corrupt: u64,
-    reordered: u64,
-    latency: LatencyState,
-    batches: BatchesState<Mean>,
-    flows: Vec<FlowCounts>,
-    replay: Option<ReplayStats>,
-}
-
 impl StreamResults {
     pub(crate) fn new(begin: Ps, name: String, flows: usize, replay: Option<ReplayStats>) -> StreamResults {
-        StreamResults {
-            name,
-            offered: Volume::default(),
-            delivered: Volume::default(),
-            corrupt: 0,
-            reordered: 0,
-            latency: Latency::default(),
-            batches: Batches::new(begin),
-            flows: vec![FlowCounts::default(); flows],
-            replay,
-        }
+        let flows = vec![FlowCounts::default(); flows];
+        StreamResults { name, batches: Batches::new(begin), flows, replay, ..StreamResults::default() }
     }
 
     fn flow(&mut self, flow: Option<usize>) -> Option<&mut FlowCounts> {
@@ -178,50 +155,22 @@ impl StreamResults {
         }
     }
 
-    pub(crate) fn save(&self) -> StreamResultsState {
-        StreamResultsState {
-            name: self.name.clone(),
-            offered: self.offered,
-            delivered: self.delivered,
-            corrupt: self.corrupt,
-            reordered: self.reordered,
-            latency: self.latency.save(),
-            batches: self.batches.save(),
-            flows: self.flows.clone(),
-            replay: self.replay.clone(),
-        }
-    }
-
-    /// Restores saved results of a window that began at `begin`; none if the state is invalid.
-    pub(crate) fn restore(begin: Ps, state: &StreamResultsState) -> Option<StreamResults> {
+    /// Continues restored results of a window that began at `begin`. Returns whether they are consistent.
+    pub(crate) fn resume(&mut self, begin: Ps) -> bool {
         let adds_up = |offered: u64, delivered: u64, corrupt: u64| {
             delivered.checked_add(corrupt).is_some_and(|back| back <= offered) && offered < u64::MAX / 64
         };
         let flow_is_sound = |flow: &FlowCounts| {
             adds_up(flow.offered, flow.delivered, flow.corrupt) && flow.reordered < u64::MAX / 64
         };
-        let bytes = [
-            state.offered.bytes_l1,
-            state.offered.bytes_l2,
-            state.delivered.bytes_l1,
-            state.delivered.bytes_l2,
-        ];
-        let sound = adds_up(state.offered.frames, state.delivered.frames, state.corrupt)
-            && bytes.into_iter().chain([state.reordered]).all(|count| count <= u64::MAX / 64)
-            && state.flows.len() as u64 <= super::FLOWS_MAX
-            && state.flows.iter().all(flow_is_sound);
-        let latency = Latency::restore(&state.latency).filter(|_| sound)?;
-        let counted = (state.offered.frames, state.delivered.frames);
-        Some(StreamResults {
-            name: state.name.clone(),
-            offered: state.offered,
-            delivered: state.delivered,
-            corrupt: state.corrupt,
-            reordered: state.reordered,
-            latency,
-            batches: Batches::restore(begin, &state.batches, counted)?,
-            flows: state.flows.clone(),
-            replay: state.replay.clone(),
-        })
+        let (offered, delivered) = (self.offered, self.delivered);
+        let counts =
+            [offered.bytes_l1, offered.bytes_l2, delivered.bytes_l1, delivered.bytes_l2, self.reordered];
+        adds_up(offered.frames, delivered.frames, self.corrupt)
+            && counts.iter().all(|count| *count <= u64::MAX / 64)
+            && self.flows.len() as u64 <= super::FLOWS_MAX
+            && self.flows.iter().all(flow_is_sound)
+            && self.latency.is_consistent()
+            && self.batches.resume(begin, (offered.frames, delivered.frames))
     }
 }

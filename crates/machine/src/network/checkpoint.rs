@@ -3,31 +3,32 @@
 //! latencies, frames on links keep their arrival times, and all members must be at the same time. A
 //! [`Network::run`] to [`Network::now`] before saving ensures this.
 
-use std::path::Path;
-
 use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::checkpoint::{CheckpointError, CheckpointFile};
+use crate::checkpoint_file::{File, Format};
 use crate::config::AHEAD_MAX;
 use crate::network::member::{Member, Node};
 use crate::network::wire::WireStats;
 use crate::network::{Crossing, Network};
 
-const MAGIC: &[u8; 16] = b"DOORBELL NET\r\n\x1a\0";
-const VERSION: u32 = 2;
-const HASH_AT: usize = MAGIC.len() + 4;
-const PAYLOAD_AT: usize = HASH_AT + 8;
 /// Latest valid time in a checkpoint: about fifty days of simulated time.
 const LATEST: u128 = u64::MAX as u128 / 4;
 
-/// Checkpoint of a network in memory, as the contents of its file.
-#[derive(Clone)]
-pub struct NetworkCheckpoint {
-    bytes: Vec<u8>,
+/// Format of a network's checkpoint.
+pub struct NetworkFormat;
+
+impl Format for NetworkFormat {
+    const MAGIC: &'static [u8; 16] = b"DOORBELL NET\r\n\x1a\0";
+    const VERSION: u32 = 2;
+    const BYTES_MAX: u64 = u64::MAX;
 }
+
+/// A network's checkpoint in memory.
+pub type NetworkCheckpoint = File<NetworkFormat>;
 
 #[derive(Serialize, Deserialize)]
 struct Body {
@@ -62,53 +63,6 @@ struct NodeState {
     off: bool,
 }
 
-impl NetworkCheckpoint {
-    /// Reads a file and checks its integrity.
-    pub fn read(path: &Path) -> Result<NetworkCheckpoint, CheckpointError> {
-        let io = |error| CheckpointError::Io { action: "read", path: path.to_owned(), error };
-        NetworkCheckpoint::from_bytes(doorbell_files::read(path).map_err(io)?)
-    }
-
-    /// Checks that `bytes` are an intact checkpoint of a network.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<NetworkCheckpoint, CheckpointError> {
-        if !bytes.starts_with(MAGIC) {
-            return Err(CheckpointError::NotACheckpoint);
-        }
-        let word = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
-        let found = word(MAGIC.len()).ok_or(CheckpointError::Damaged)?;
-        if found != VERSION {
-            return Err(CheckpointError::Version { found, reads: VERSION });
-        }
-        let hash = bytes.get(HASH_AT..PAYLOAD_AT).ok_or(CheckpointError::Damaged)?;
-        if xxh3_64(&bytes[PAYLOAD_AT..]).to_le_bytes() != hash {
-            return Err(CheckpointError::Damaged);
-        }
-        Ok(NetworkCheckpoint { bytes })
-    }
-
-    /// Writes the file atomically: on an error, a previous file at `path` is unchanged.
-    pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
-        let io = |error| CheckpointError::Io { action: "write", path: path.to_owned(), error };
-        doorbell_files::replace(path, &self.bytes).map_err(io)
-    }
-
-    /// The hash in the file, of everything after it. Two boots of the same guests have the same hash.
-    pub fn hash(&self) -> u64 {
-        let carried = self.bytes.get(..PAYLOAD_AT).and_then(|head| head.last_chunk());
-        carried.map_or(0, |hash| u64::from_le_bytes(*hash))
-    }
-
-    /// Placeholder for a checkpoint that is not taken yet; it cannot be restored.
-    pub fn empty() -> NetworkCheckpoint {
-        NetworkCheckpoint { bytes: Vec::new() }
-    }
-
-    /// The file's contents.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 impl Network {
     fn state(&self) -> State {
         let nodes = (0..self.config.nodes.len()).map(|node| self.inner(node));
@@ -138,17 +92,14 @@ impl Network {
             }
         };
         let members = self.members.iter().enumerate().map(|(index, member)| bytes(index, member)).collect();
-        let body = postcard::to_stdvec(&Body { state: self.state(), members }).expect("a state serialises");
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&xxh3_64(&body).to_le_bytes());
-        bytes.extend_from_slice(&body);
-        NetworkCheckpoint { bytes }
+        let body = Body { state: self.state(), members };
+        let bytes = postcard::to_extend(&body, NetworkCheckpoint::begin()).expect("a state serialises");
+        NetworkCheckpoint::seal(bytes)
     }
 
     /// Restores a checkpoint into a network that has just been built.
     pub fn restore(&mut self, file: &NetworkCheckpoint, guests: &[&str]) -> Result<(), CheckpointError> {
-        let body = postcard::from_bytes(file.bytes.get(PAYLOAD_AT..).unwrap_or_default());
+        let body = postcard::from_bytes(file.payload());
         let Body { state, members } = body.map_err(|_| CheckpointError::Damaged)?;
         if members.len() != self.members.len() || state.nodes.len() != self.config.nodes.len() {
             let problem = "the number of nodes, switches or load generators differs";

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_platform::map;
 use doorbell_sim::memory::Walk;
-use doorbell_sim::{Bytes, PhysAddr};
+use doorbell_sim::{Bytes, PhysAddr, config};
 use doorbell_trace::champsim::PageTables;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,19 +39,15 @@ pub enum Pages {
     Kernel,
 }
 
-/// Page tables for traces with virtual addresses only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PagesConfig {
-    /// `identity`, or page tables as of `champsim` or a `kernel`, with pages in `platform.ram`.
-    pub pages: Pages,
-    /// Page size of the `kernel` kind: 4KiB or 2MiB.
-    pub page_size: Bytes,
-}
-
-impl Default for PagesConfig {
-    fn default() -> Self {
-        PagesConfig { pages: Pages::Identity, page_size: Bytes(SMALL) }
+config! {
+    /// Page tables for traces with virtual addresses only.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct PagesConfig {
+        /// `identity`, or page tables as of `champsim` or a `kernel`, with pages in `platform.ram`.
+        pub pages: Pages = Pages::Identity,
+        /// Page size of the `kernel` kind: 4KiB or 2MiB.
+        pub page_size: Bytes = Bytes(SMALL),
     }
 }
 

@@ -64,13 +64,7 @@ impl Relocation {
 
     /// Creates the relocation of a further trace.
     pub fn for_trace(&self, trace: u16) -> Relocation {
-        Relocation {
-            trace,
-            shared: Arc::clone(&self.shared),
-            recent: [None; RECENT],
-            space: None,
-            full: false,
-        }
+        Relocation { trace, shared: Arc::clone(&self.shared), ..Relocation::new() }
     }
 
     /// Returns the allocations of all traces so far.

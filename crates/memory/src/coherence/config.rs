@@ -1,11 +1,11 @@
 //! Configuration of coherence: how copies in private caches are found and invalidated.
 
-use doorbell_sim::Bytes;
 use doorbell_sim::memory::LINE_BYTES;
+use doorbell_sim::{Bytes, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{CacheConfig, LlcConfig, between};
+use crate::config::{CacheConfig, LlcConfig};
 use crate::replacement::Replacement;
 use crate::ways::WAYS_MAX;
 
@@ -35,52 +35,35 @@ pub enum Answers {
     Home,
 }
 
-/// Coherence parameters. Times are in interconnect cycles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct CoherenceConfig {
-    /// "ideal": copies are found at once, and a request that waits for one takes
-    /// `interconnect.snoop_latency`. "directory": requests, snoops and responses take the times below and
-    /// `interconnect.latency` each way. "auto": a directory if several cores share memory or `entries` is
-    /// set, else ideal.
-    pub kind: CoherenceKind,
-    /// Lines of private caches that the directory can track, ways · `llc.slices` · a power of two, up to
-    /// 16777216; 0: unlimited. To track another line it invalidates the copies of the least recently used
-    /// one.
-    pub entries: u32,
-    /// Entries per set of the directory, 1 to 32.
-    pub ways: u32,
-    /// Interconnect cycles from the LLC's look-up to the directory's snoops, 0 to 1000. One snoop leaves per
-    /// cycle.
-    pub latency: u32,
-    /// Interconnect cycles from a snoop's arrival at a core's caches to its response, 0 to 1000. If the line
-    /// is still in flight to that core, they count from the line's arrival.
-    pub snoop: u32,
-    /// Destination of the responses: "direct", the requesting core, or "home", the LLC, which forwards them
-    /// to that core. Devices get theirs from the LLC.
-    pub answers: Answers,
-}
-
-impl Default for CoherenceConfig {
-    fn default() -> CoherenceConfig {
-        CoherenceConfig {
-            kind: CoherenceKind::Auto,
-            entries: 0,
-            ways: 12,
-            latency: 2,
-            snoop: 8,
-            answers: Answers::Direct,
-        }
+config! {
+    /// Coherence parameters. Times are in interconnect cycles.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct CoherenceConfig {
+        /// "ideal": copies are found at once, and a request that waits for one takes
+        /// `interconnect.snoop_latency`. "directory": requests, snoops and responses take the times below and
+        /// `interconnect.latency` each way. "auto": a directory if several cores share memory or `entries` is
+        /// set, else ideal.
+        pub kind: CoherenceKind = CoherenceKind::Auto,
+        /// Lines of private caches that the directory can track, ways · `llc.slices` · a power of two, up to
+        /// 16777216; 0: unlimited. To track another line it invalidates the copies of the least recently used
+        /// one.
+        pub entries: u32 [0..=1 << 24] = 0,
+        /// Entries per set of the directory, 1 to 32.
+        pub ways: u32 [1..=WAYS_MAX] = 12,
+        /// Interconnect cycles from the LLC's look-up to the directory's snoops, 0 to 1000. One snoop leaves
+        /// per cycle.
+        pub latency: u32 [0..=1000] = 2,
+        /// Interconnect cycles from a snoop's arrival at a core's caches to its response, 0 to 1000. If the
+        /// line is still in flight to that core, they count from the line's arrival.
+        pub snoop: u32 [0..=1000] = 8,
+        /// Destination of the responses: "direct", the requesting core, or "home", the LLC, which forwards
+        /// them to that core. Devices get theirs from the LLC.
+        pub answers: Answers = Answers::Direct,
     }
 }
 
 impl CoherenceConfig {
-    /// Whether all values are defaults; then they are not serialized, so that older configurations keep their
-    /// hash.
-    pub(crate) fn is_default(&self) -> bool {
-        *self == CoherenceConfig::default()
-    }
-
     /// Resolves "auto" for `cores` cores that share memory. Other cores may have their own memory.
     pub fn kind_for(&self, cores: usize) -> CoherenceKind {
         match self.kind {
@@ -98,10 +81,7 @@ impl CoherenceConfig {
 
     /// Checks the parameters of a directory for this LLC.
     pub(crate) fn validate(&self, llc: &LlcConfig) -> Result<(), String> {
-        between("latency", self.latency, 0, 1000)?;
-        between("snoop", self.snoop, 0, 1000)?;
-        between("ways", self.ways, 1, WAYS_MAX)?;
-        between("entries", self.entries, 0, 1 << 24)?;
+        self.check_ranges()?;
         if self.entries == 0 {
             return Ok(());
         }

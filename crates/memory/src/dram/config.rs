@@ -1,7 +1,8 @@
 //! Configuration of memory controllers and DRAM.
 
+use doorbell_sim::config::{PowersOfTwo, check};
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{BitsPerSec, Ps};
+use doorbell_sim::{BitsPerSec, Ps, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -49,89 +50,61 @@ impl FlatConfig {
     }
 
     fn validate(&self) -> Result<(), String> {
-        if self.latency > Ps::from_us(10) {
-            return Err(format!("flat.latency is {}; it must be at most 10us", self.latency));
-        }
-        if !(1_000_000..=100_000_000_000_000).contains(&self.rate.0) {
-            return Err(format!("flat.rate is {}; it must be from 1Mbps to 100Tbps", self.rate));
-        }
+        check("flat.latency", &self.latency, ..=Ps::from_us(10))?;
+        check("flat.rate", &self.rate, BitsPerSec(1_000_000)..=BitsPerSec(100_000_000_000_000))?;
         Ok(())
     }
 }
 
-/// Memory controllers and the memory behind them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct DramConfig {
-    /// DRAM standard: "ddr4-2400", "ddr4-2666", "ddr4-3200" or "ddr5-4800".
-    pub standard: DramStandard,
-    /// A custom timing table instead of the standard's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timing: Option<DramTiming>,
-    /// One latency and one bandwidth instead of DRAM devices. Then only `channels` and the distribution of
-    /// lines over them by `mapping` and `channel_hash` also matter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flat: Option<FlatConfig>,
-    /// Channels, with a controller each: a power of two, 1 to 64.
-    pub channels: u64,
-    /// Ranks per channel: a power of two, 1 to 8.
-    pub ranks: u64,
-    /// Latency from the controller's port to the command pins, at most 1us.
-    pub request_latency: Ps,
-    /// Latency from the data pins to the controller's port, at most 1us.
-    pub response_latency: Ps,
-    /// Page policy: "open", "closed" or "adaptive".
-    pub page_policy: PagePolicy,
-    /// Time for which an unused row stays open under "adaptive", at most 100us.
-    pub row_idle: Ps,
-    /// Address fields from the highest bit to the lowest: `row`, `rank`, `bank`, `bank_group`, `column`,
-    /// `channel`. `column:2` is a piece of two bits. Columns are lines of 64 bytes.
-    pub mapping: String,
-    /// Whether bank and bank group are XORed with row bits, which spreads rows that are a power of two apart.
-    pub bank_hash: bool,
-    /// Row bits for `bank_hash`: "low", as many low ones as bank and bank group have together, or "all",
-    /// XORed together in pieces of that many bits, as in ChampSim.
-    pub bank_hash_rows: HashRows,
-    /// Whether the channel is XORed with all address bits above it.
-    pub channel_hash: bool,
-    /// Capacity of a channel's read queue, 1 to 256; further reads wait at the port.
-    pub read_queue: u64,
-    /// Capacity of a channel's write queue, 2 to 256.
-    pub write_queue: u64,
-    /// Number of waiting writes that starts a drain, from 1 to `write_queue`.
-    pub write_high: u64,
-    /// Number of waiting writes at which that drain ends, less than `write_high`.
-    pub write_low: u64,
-    /// An idle channel drains its writes if more than this many wait. At most `write_queue`.
-    pub write_idle: u64,
-    /// Whether DRAM is refreshed.
-    pub refresh: bool,
-}
-
-impl Default for DramConfig {
-    /// One channel of DDR4-2400 with two ranks; lines are interleaved over channels and bank groups first.
-    fn default() -> DramConfig {
-        DramConfig {
-            standard: DramStandard::default(),
-            timing: None,
-            flat: None,
-            channels: 1,
-            ranks: 2,
-            request_latency: Ps::from_ns(5),
-            response_latency: Ps::from_ns(5),
-            page_policy: PagePolicy::default(),
-            row_idle: Ps::from_ns(200),
-            mapping: "row rank bank column bank_group channel".to_owned(),
-            bank_hash: true,
-            bank_hash_rows: HashRows::default(),
-            channel_hash: true,
-            read_queue: 64,
-            write_queue: 64,
-            write_high: 48,
-            write_low: 16,
-            write_idle: 8,
-            refresh: true,
-        }
+config! {
+    /// Memory controllers and the memory behind them.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct DramConfig {
+        /// DRAM standard: "ddr4-2400", "ddr4-2666", "ddr4-3200" or "ddr5-4800".
+        pub standard: DramStandard = DramStandard::default(),
+        /// A custom timing table instead of the standard's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub timing: Option<DramTiming> = None,
+        /// One latency and one bandwidth instead of DRAM devices. Then only `channels` and the distribution
+        /// of lines over them by `mapping` and `channel_hash` also matter.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub flat: Option<FlatConfig> = None,
+        /// Channels, with a controller each: a power of two, 1 to 64.
+        pub channels: u64 [PowersOfTwo(1..=64)] = 1,
+        /// Ranks per channel: a power of two, 1 to 8.
+        pub ranks: u64 [PowersOfTwo(1..=8)] = 2,
+        /// Latency from the controller's port to the command pins, at most 1us.
+        pub request_latency: Ps [..=Ps::from_us(1)] = Ps::from_ns(5),
+        /// Latency from the data pins to the controller's port, at most 1us.
+        pub response_latency: Ps [..=Ps::from_us(1)] = Ps::from_ns(5),
+        /// Page policy: "open", "closed" or "adaptive".
+        pub page_policy: PagePolicy = PagePolicy::default(),
+        /// Time for which an unused row stays open under "adaptive", at most 100us.
+        pub row_idle: Ps [..=Ps::from_us(100)] = Ps::from_ns(200),
+        /// Address fields from the highest bit to the lowest: `row`, `rank`, `bank`, `bank_group`, `column`,
+        /// `channel`. `column:2` is a piece of two bits. Columns are lines of 64 bytes.
+        pub mapping: String = "row rank bank column bank_group channel".to_owned(),
+        /// Whether bank and bank group are XORed with row bits, which spreads rows that are a power of two
+        /// apart.
+        pub bank_hash: bool = true,
+        /// Row bits for `bank_hash`: "low", as many low ones as bank and bank group have together, or "all",
+        /// XORed together in pieces of that many bits, as in ChampSim.
+        pub bank_hash_rows: HashRows = HashRows::default(),
+        /// Whether the channel is XORed with all address bits above it.
+        pub channel_hash: bool = true,
+        /// Capacity of a channel's read queue, 1 to 256; further reads wait at the port.
+        pub read_queue: u64 [1..=256] = 64,
+        /// Capacity of a channel's write queue, 2 to 256.
+        pub write_queue: u64 [2..=256] = 64,
+        /// Number of waiting writes that starts a drain, from 1 to `write_queue`.
+        pub write_high: u64 = 48,
+        /// Number of waiting writes at which that drain ends, less than `write_high`.
+        pub write_low: u64 = 16,
+        /// An idle channel drains its writes if more than this many wait. At most `write_queue`.
+        pub write_idle: u64 = 8,
+        /// Whether DRAM is refreshed.
+        pub refresh: bool = true,
     }
 }
 
@@ -149,23 +122,8 @@ impl DramConfig {
 
     /// Checks the parameters. The message names the parameter and its valid values.
     pub fn validate(&self) -> Result<(), String> {
-        for (name, value, max) in [("channels", self.channels, 64), ("ranks", self.ranks, 8)] {
-            if !value.is_power_of_two() || value > max {
-                return Err(format!("{name} is {value}; it must be a power of two from 1 to {max}"));
-            }
-        }
-        for (name, value, max) in [
-            ("request_latency", self.request_latency, Ps::from_us(1)),
-            ("response_latency", self.response_latency, Ps::from_us(1)),
-            ("row_idle", self.row_idle, Ps::from_us(100)),
-        ] {
-            if value > max {
-                return Err(format!("{name} is {value}; it must be at most {max}"));
-            }
-        }
+        self.check_ranges()?;
         for (name, value, min, max) in [
-            ("read_queue", self.read_queue, 1, (256, "")),
-            ("write_queue", self.write_queue, 2, (256, "")),
             ("write_high", self.write_high, 1, (self.write_queue, ", which is write_queue")),
             (
                 "write_low",

@@ -1,9 +1,8 @@
 //! Configuration of the topology: stops of cores, slices, memory controllers and root ports.
 
+use doorbell_sim::config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::config::between;
 
 /// Maximum number of stops.
 const STOPS_MAX: u32 = 256;
@@ -22,54 +21,39 @@ pub enum FabricKind {
     Mesh,
 }
 
-/// Topology parameters. Stops are numbered along the ring, or row by row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FabricConfig {
-    /// "crossbar": no topology; every path takes just `interconnect.latency`. "ring", "mesh": the hops from
-    /// stop to stop are added, and each of `llc.slices` has its own `llc.ports` ports.
-    pub kind: FabricKind,
-    /// Stops of the ring, or of a row of the mesh, 0 to 256. 0 for a ring: the larger of the numbers of cores
-    /// and slices; 0 for a mesh: a nearly square mesh.
-    pub columns: u32,
-    /// Rows of the mesh, 0 to 256; it has 256 stops at most. 0: the rows that cores and slices need.
-    pub rows: u32,
-    /// Interconnect cycles from one stop to the next along the ring or a column, 1 to 100. Intel's rings take
-    /// 1.
-    pub hop: u32,
-    /// Interconnect cycles from one stop to the next along a row of the mesh, 1 to 100. Knights Landing,
-    /// Intel's first mesh, takes 1 along a column and 2 along a row (Sodani, "Knights Landing", Hot Chips 27,
-    /// 2015).
-    pub hop_across: u32,
-    /// Bytes of lines per cycle on each link between two stops, each way, 1 to 1024. Requests have separate
-    /// wires, one per cycle.
-    pub bytes_per_cycle: u32,
-    /// Stops of the cores, one each; empty: core N at stop N, modulo the number of stops.
-    pub cores: Vec<u32>,
-    /// Stops of the slices, one each; empty: slice N at stop N, modulo the number of stops.
-    pub slices: Vec<u32>,
-    /// Stops of the memory controllers, which share `dram.channels` evenly; empty: one in the middle of the
-    /// ring, or two at both ends of the middle row.
-    pub memory: Vec<u32>,
-    /// Stops where devices are attached: device N at the Nth entry, modulo the list's length; empty: all at
-    /// stop 0. The cards of ports come first, in their order.
-    pub devices: Vec<u32>,
-}
-
-impl Default for FabricConfig {
-    fn default() -> FabricConfig {
-        FabricConfig {
-            kind: FabricKind::Crossbar,
-            columns: 0,
-            rows: 0,
-            hop: 1,
-            hop_across: 2,
-            bytes_per_cycle: 32,
-            cores: Vec::new(),
-            slices: Vec::new(),
-            memory: Vec::new(),
-            devices: Vec::new(),
-        }
+config! {
+    /// Topology parameters. Stops are numbered along the ring, or row by row.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct FabricConfig {
+        /// "crossbar": no topology; every path takes just `interconnect.latency`. "ring", "mesh": the hops
+        /// from stop to stop are added, and each of `llc.slices` has its own `llc.ports` ports.
+        pub kind: FabricKind = FabricKind::Crossbar,
+        /// Stops of the ring, or of a row of the mesh, 0 to 256. 0 for a ring: the larger of the numbers of
+        /// cores and slices; 0 for a mesh: a nearly square mesh.
+        pub columns: u32 [0..=STOPS_MAX] = 0,
+        /// Rows of the mesh, 0 to 256; it has 256 stops at most. 0: the rows that cores and slices need.
+        pub rows: u32 [0..=STOPS_MAX] = 0,
+        /// Interconnect cycles from one stop to the next along the ring or a column, 1 to 100. Intel's rings
+        /// take 1.
+        pub hop: u32 [1..=100] = 1,
+        /// Interconnect cycles from one stop to the next along a row of the mesh, 1 to 100. Knights Landing,
+        /// Intel's first mesh, takes 1 along a column and 2 along a row (Sodani, "Knights Landing", Hot Chips
+        /// 27, 2015).
+        pub hop_across: u32 [1..=100] = 2,
+        /// Bytes of lines per cycle on each link between two stops, each way, 1 to 1024. Requests have
+        /// separate wires, one per cycle.
+        pub bytes_per_cycle: u32 [1..=1024] = 32,
+        /// Stops of the cores, one each; empty: core N at stop N, modulo the number of stops.
+        pub cores: Vec<u32> = Vec::new(),
+        /// Stops of the slices, one each; empty: slice N at stop N, modulo the number of stops.
+        pub slices: Vec<u32> = Vec::new(),
+        /// Stops of the memory controllers, which share `dram.channels` evenly; empty: one in the middle of
+        /// the ring, or two at both ends of the middle row.
+        pub memory: Vec<u32> = Vec::new(),
+        /// Stops where devices are attached: device N at the Nth entry, modulo the list's length; empty: all
+        /// at stop 0. The cards of ports come first, in their order.
+        pub devices: Vec<u32> = Vec::new(),
     }
 }
 
@@ -86,12 +70,6 @@ pub(crate) struct Places {
 }
 
 impl FabricConfig {
-    /// Whether all values are defaults; then they are not serialized, so that older configurations keep their
-    /// hash.
-    pub(crate) fn is_default(&self) -> bool {
-        *self == FabricConfig::default()
-    }
-
     /// Columns and rows of a fabric that needs `tiles` stops.
     fn shape(&self, tiles: u32) -> (u32, u32) {
         let ring = self.kind == FabricKind::Ring;
@@ -108,11 +86,7 @@ impl FabricConfig {
     /// Stops of all components for these numbers of cores, slices and channels, or an error; `None` for a
     /// crossbar.
     pub(crate) fn places(&self, cores: usize, slices: u32, channels: u64) -> Result<Option<Places>, String> {
-        between("hop", self.hop, 1, 100)?;
-        between("hop_across", self.hop_across, 1, 100)?;
-        between("bytes_per_cycle", self.bytes_per_cycle, 1, 1024)?;
-        between("columns", self.columns, 0, STOPS_MAX)?;
-        between("rows", self.rows, 0, STOPS_MAX)?;
+        self.check_ranges()?;
         if self.kind == FabricKind::Ring && self.rows > 1 {
             return Err(format!("rows is {}, but a ring has one row; omit it", self.rows));
         }

@@ -102,8 +102,8 @@ impl<C: Chip> Controller<C> {
     pub(super) fn send_pause(&mut self, now: Ps, time: u16, ports: &mut dyn FunctionPorts) {
         let of_type = self.regs.get(C::REG.fct) as u16;
         let frame = pause::frame(self.station_address(), of_type, time);
-        if self.tx.pauses.len() < PAUSE_QUEUE_MAX {
-            self.tx.pauses.push_back(frame);
+        if self.tx.outlet.pauses.len() < PAUSE_QUEUE_MAX {
+            self.tx.outlet.pauses.push_back(frame);
         }
         self.tx_advance(now, ports);
     }

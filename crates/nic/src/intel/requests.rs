@@ -6,7 +6,7 @@ use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Ps, log};
 
 use super::{Chip, Controller, Event, Queue, wake};
-use crate::parts::dma::{Dma, DmaRate, IssuedRequest, Operation as _, Piece, Read, Write};
+use crate::parts::dma::{DmaRate, IssuedRequest, Operation as _, Piece, Read, Write};
 
 impl<C: Chip> Controller<C> {
     /// Bandwidth limits of the DMA engine.
@@ -19,8 +19,7 @@ impl<C: Chip> Controller<C> {
         self.dma.path_end(now, self.dma_rate(), direction)
     }
 
-    /// Issues a read at `at` and returns its start time. It completes by a wake-up, or by a call of
-    /// [`dma_done`](Controller::dma_done).
+    /// Issues a read at `at` and returns its start time. It completes by a wake-up.
     pub(super) fn issue_read(
         &mut self,
         at: Ps,
@@ -34,9 +33,7 @@ impl<C: Chip> Controller<C> {
             Read::Data { .. } | Read::Cancelled => DmaPurpose::TxData,
         };
         let request = self.dma.request_read(at, rate, piece, (purpose, read), ports);
-        if let Some(done) = request.done {
-            wake(ports, done, Event::ReadDone(request.sequence));
-        }
+        wake(ports, request.done, Event::ReadDone(request.sequence));
         request.start
     }
 
@@ -79,25 +76,8 @@ impl<C: Chip> Controller<C> {
     ) {
         match deferred {
             Some(write) if followed => self.dma.writes.complete_with_next(write.sequence),
-            Some(IssuedRequest { sequence, done: Some(done), .. }) => {
-                wake(ports, done, Event::WriteDone(sequence));
-            }
-            _ => {}
-        }
-    }
-
-    /// Completes a request for which the port returned [`Done::Later`](doorbell_sim::Done::Later).
-    pub fn dma_done(&mut self, now: Ps, token: u64, ports: &mut dyn FunctionPorts) {
-        let (direction, sequence) = Dma::<Queue>::decode_token(token);
-        match direction {
-            DmaDirection::Read => match self.dma.reads.busy_until(sequence, now) {
-                Some(through) => wake(ports, through, Event::ReadDone(sequence)),
-                None => self.read_done(now, sequence, ports),
-            },
-            DmaDirection::Write => match self.dma.writes.busy_until(sequence, now) {
-                Some(through) => wake(ports, through, Event::WriteDone(sequence)),
-                None => self.write_done(now, sequence, ports),
-            },
+            Some(write) => wake(ports, write.done, Event::WriteDone(write.sequence)),
+            None => {}
         }
     }
 

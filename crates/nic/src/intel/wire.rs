@@ -17,7 +17,7 @@ impl<C: Chip> Controller<C> {
         let obeys_pause = self.ctrl_has(ctrl::RFCE);
         let ahead = if obeys_pause { 1 } else { usize::from(self.config.wire_frames_ahead) };
         loop {
-            let (frames, pauses) = (!self.tx.fifo.is_empty(), !self.tx.pauses.is_empty());
+            let (frames, pauses) = (!self.tx.fifo.is_empty(), !self.tx.outlet.pauses.is_empty());
             let pause = pauses && self.link_up();
             if !(pause || frames && self.may_send()) {
                 return;
@@ -33,7 +33,7 @@ impl<C: Chip> Controller<C> {
     }
 
     pub(super) fn send_pause_frame(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u64 {
-        if let Some(frame) = self.tx.pauses.pop_front() {
+        if let Some(frame) = self.tx.outlet.pauses.pop_front() {
             self.stats.tx_pause_frames += 1;
             self.count_sent(&frame, true);
             self.tx.outlet.sent(ports.send(now, frame));

@@ -1,12 +1,12 @@
 //! DMA requests in flight. Reads and writes have a channel each, because the port completes the requests of
-//! one direction in order. A request's sequence number is its token. Completions of requests that a reset has
-//! discarded are ignored. Every request belongs to a queue, named by the chip's type `Q`.
+//! one direction in order. Completions of requests that a reset has discarded are ignored. Every request
+//! belongs to a queue, named by the chip's type `Q`.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use doorbell_sim::ports::{DmaDirection, DmaPort, DmaPurpose, DmaRequest, DmaTag};
-use doorbell_sim::{BitsPerSec, Done, PhysAddr, Ps};
+use doorbell_sim::{BitsPerSec, PhysAddr, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::ring::{DESCRIPTOR_BYTES, Run};
@@ -152,11 +152,6 @@ impl<K: Copy> Channel<K> {
         }
     }
 
-    /// Time at which a request's bytes have passed the engine, if later than `now`.
-    pub fn busy_until(&self, sequence: u64, now: Ps) -> Option<Ps> {
-        self.index(sequence).map(|index| self.ops[index].through).filter(|through| *through > now)
-    }
-
     /// Request `sequence` gets no completion of its own; it completes with the next one.
     pub fn complete_with_next(&mut self, sequence: u64) {
         if let Some(index) = self.index(sequence) {
@@ -253,9 +248,9 @@ impl Piece {
         Piece { addr: run.addr, len: run.count * DESCRIPTOR_BYTES, offset: 0, tag }
     }
 
-    fn request(self, purpose: DmaPurpose, token: u64) -> DmaRequest {
+    fn request(self, purpose: DmaPurpose) -> DmaRequest {
         let Piece { addr, len, offset, tag } = self;
-        DmaRequest { addr: PhysAddr(addr), len, purpose, offset, tag, token }
+        DmaRequest { addr: PhysAddr(addr), len, purpose, offset, tag }
     }
 }
 
@@ -265,18 +260,8 @@ pub(crate) struct IssuedRequest {
     pub sequence: u64,
     /// Time at which its first byte is transferred.
     pub start: Ps,
-    /// Completion time; `None` if the port completes it later by a call.
-    pub done: Option<Ps>,
-}
-
-impl IssuedRequest {
-    fn new(sequence: u64, start: Ps, end: Ps, done: Done) -> IssuedRequest {
-        let done = match done {
-            Done::At(done) => Some(done.max(end)),
-            Done::Later => None,
-        };
-        IssuedRequest { sequence, start, done }
-    }
+    /// Completion time.
+    pub done: Ps,
 }
 
 impl<Q: Copy + PartialEq> Dma<Q> {
@@ -310,12 +295,8 @@ impl<Q: Copy + PartialEq> Dma<Q> {
     ) -> IssuedRequest {
         let (start, end) = self.take_path(at, rate, DmaDirection::Read, piece.len);
         let sequence = self.reads.push(read, end);
-        IssuedRequest::new(
-            sequence,
-            start,
-            end,
-            port.request_read(start, piece.request(purpose, sequence << 1)),
-        )
+        let done = port.request_read(start, piece.request(purpose)).max(end);
+        IssuedRequest { sequence, start, done }
     }
 
     /// Issues a write at `at`.
@@ -329,17 +310,8 @@ impl<Q: Copy + PartialEq> Dma<Q> {
     ) -> IssuedRequest {
         let (start, end) = self.take_path(at, rate, DmaDirection::Write, piece.len);
         let sequence = self.writes.push(write, end);
-        IssuedRequest::new(
-            sequence,
-            start,
-            end,
-            port.request_write(start, piece.request(purpose, sequence << 1 | 1)),
-        )
-    }
-
-    /// Decodes a token into direction and sequence number.
-    pub fn decode_token(token: u64) -> (DmaDirection, u64) {
-        (if token & 1 == 0 { DmaDirection::Read } else { DmaDirection::Write }, token >> 1)
+        let done = port.request_write(start, piece.request(purpose)).max(end);
+        IssuedRequest { sequence, start, done }
     }
 
     /// Cancels a queue's requests in flight.

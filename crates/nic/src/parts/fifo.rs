@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use doorbell_sim::{Frame, TxStamps};
+use serde::{Deserialize, Serialize};
 
 /// An entry of a FIFO.
 pub(crate) trait Stored {
@@ -21,9 +22,11 @@ impl Stored for Outgoing {
 }
 
 /// A FIFO of frames, oldest first.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "VecDeque<T>", bound(deserialize = "T: Stored + Deserialize<'de>"))]
 pub(crate) struct Fifo<T> {
     frames: VecDeque<T>,
+    #[serde(skip)]
     used: u64,
 }
 
@@ -87,10 +90,27 @@ impl<T: Stored> Fifo<T> {
     }
 }
 
-impl<T: Stored> FromIterator<T> for Fifo<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(frames: I) -> Self {
-        let frames: VecDeque<T> = frames.into_iter().collect();
+impl<T: Stored> From<VecDeque<T>> for Fifo<T> {
+    fn from(frames: VecDeque<T>) -> Fifo<T> {
         Fifo { used: frames.iter().map(T::room).sum(), frames }
+    }
+}
+
+/// Saved form of frames to send: without stamps, except the queue.
+pub(crate) mod without_stamps {
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    pub fn serialize<S: Serializer>(fifo: &Fifo<Outgoing>, serializer: S) -> Result<S::Ok, S::Error> {
+        let frames: Vec<(&Frame, u8)> = fifo.iter().map(|(frame, stamps)| (frame, stamps.queue)).collect();
+        frames.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fifo<Outgoing>, D::Error> {
+        let frames = VecDeque::<(Frame, u8)>::deserialize(deserializer)?.into_iter();
+        let outgoing = frames.map(|(frame, queue)| (frame, TxStamps { queue, ..TxStamps::default() }));
+        Ok(Fifo::from(outgoing.collect::<VecDeque<Outgoing>>()))
     }
 }
 
@@ -106,14 +126,14 @@ mod tests {
 
     #[test]
     fn frames_occupy_space_until_they_are_removed() {
-        let mut fifo: Fifo<u64> = [64, 128].into_iter().collect();
+        let mut fifo: Fifo<u64> = VecDeque::from([64, 128]).into();
         fifo.push(1536);
         assert_eq!((fifo.used(), fifo.len(), fifo.get(1)), (1728, 3, Some(&128)));
         assert_eq!([fifo.pop(), fifo.pop()], [Some(64), Some(128)]);
         assert_eq!((fifo.used(), fifo.front()), (1536, Some(&1536)));
         assert_eq!([fifo.pop(), fifo.pop()], [Some(1536), None]);
         assert!(fifo.is_empty() && fifo.used() == 0);
-        fifo = [64, 128, 256].into_iter().collect();
+        fifo = VecDeque::from([64, 128, 256]).into();
         assert_eq!((fifo.remove(1), fifo.remove(2)), (Some(128), None));
         assert_eq!((fifo.used(), fifo.get(1)), (320, Some(&256)));
     }

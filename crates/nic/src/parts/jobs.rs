@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::dma::{Dma, Read};
 
 /// A fetched descriptor that is not being processed yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Fetched {
     pub words: [u64; 2],
     /// For observers only.
+    #[serde(skip)]
     pub stamps: TxStamps,
 }
 
@@ -40,10 +41,9 @@ impl Job {
 /// queue's data reads in flight are exactly the pieces that they wait for, in order.
 pub(crate) fn are_consistent<Q: Copy + PartialEq>(
     jobs: &VecDeque<Job>,
-    requested: u64,
+    requested: usize,
     (of, dma): (Q, &Dma<Q>),
 ) -> bool {
-    let requested = usize::try_from(requested).unwrap_or(usize::MAX);
     let valid = jobs.iter().enumerate().all(|(i, job)| {
         job.to_request <= job.to_arrive
             && job.to_arrive <= job.len

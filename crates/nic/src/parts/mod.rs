@@ -12,6 +12,7 @@ pub(crate) mod filter;
 pub(crate) mod headers;
 pub(crate) mod jobs;
 pub(crate) mod measured;
+pub(crate) mod moderation;
 pub(crate) mod offload;
 pub(crate) mod outlet;
 pub(crate) mod pause;

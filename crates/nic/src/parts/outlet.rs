@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use doorbell_sim::{BitsPerSec, Frame, Ps};
+use serde::{Deserialize, Serialize};
 
 use super::timer::{Timer, Wake};
 
@@ -12,20 +13,21 @@ use super::timer::{Timer, Wake};
 const GAP_BYTES: u64 = 20;
 
 /// Output of a transmit FIFO.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outlet {
     /// For each frame handed over: the time at which it has left, and its FIFO space until then.
     leaving: VecDeque<(Ps, u64)>,
+    /// Sum of that space.
+    #[serde(skip)]
     room: u64,
+    /// PAUSE frames to send. They precede other frames and occupy no FIFO space.
+    pub pauses: VecDeque<Frame>,
     /// Time at which the frame handed over last has left.
     free: Ps,
     timer: Timer,
     /// Frames being looped back, with their arrival times.
     looped: VecDeque<(Ps, Frame)>,
 }
-
-/// Saved state: `leaving`, `free`, `timer` and `looped`.
-pub(crate) type Saved = (VecDeque<(Ps, u64)>, Ps, Timer, VecDeque<(Ps, Frame)>);
 
 impl Outlet {
     /// Frees the space of frames that have left.
@@ -87,24 +89,23 @@ impl Outlet {
         self.timer.wake(now)
     }
 
-    /// Discards the occupied space. The frame on the wire continues, and a scheduled wake-up stays pending.
+    /// Discards PAUSE frames and the occupied space. The frame on the wire continues, and a scheduled wake-up
+    /// stays pending.
     pub fn reset(&mut self) {
+        self.pauses.clear();
         self.leaving.clear();
         self.room = 0;
     }
 
-    /// Returns the state for a checkpoint.
-    pub fn save(&self) -> Saved {
-        (self.leaving.clone(), self.free, self.timer, self.looped.clone())
-    }
-
-    /// Restores a saved state; `None` if it is invalid or has a time after `latest`.
-    pub fn load((leaving, free, timer, looped): Saved, latest: Ps) -> Option<Outlet> {
-        let possible = leaving.iter().all(|(_, room)| *room <= 1 << 17)
-            && free <= latest
-            && looped.iter().all(|(at, _)| *at <= latest);
-        let room = leaving.iter().map(|(_, room)| room).sum();
-        possible.then_some(Outlet { leaving, room, free, timer, looped })
+    /// Continues a restored outlet. Returns whether it is possible and has no time after `latest`.
+    pub fn resume(&mut self, latest: Ps) -> bool {
+        let is_possible = self.leaving.iter().all(|(_, room)| *room <= 1 << 17)
+            && self.free <= latest
+            && self.looped.iter().all(|(at, _)| *at <= latest);
+        if is_possible {
+            self.room = self.leaving.iter().map(|(_, room)| room).sum();
+        }
+        is_possible
     }
 }
 

@@ -162,13 +162,15 @@ pub(crate) trait RingEngine {
 
 /// Descriptors of one ring that are on the chip. `F` is the on-chip form of a fetched descriptor, `U` of a
 /// used one.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct DescriptorRing<F, U> {
     /// Fetched descriptors that are not being processed yet.
     cache: VecDeque<F>,
-    /// Descriptors being fetched, and the number of fetches in flight.
-    fetching: u32,
+    /// Number of fetches in flight. Not saved: it follows from the DMA in flight.
+    #[serde(skip)]
     fetches: u32,
+    /// Descriptors being fetched.
+    fetching: u32,
     /// Index of the next descriptor to fetch.
     next: u32,
     /// Used descriptors, oldest first. The first `issued` are being written back or need no write-back.
@@ -176,23 +178,9 @@ pub(crate) struct DescriptorRing<F, U> {
     issued: usize,
     /// Timer of a requested write-back that waits for more descriptors.
     wait: Timer,
-    /// Buffer for descriptors in their memory format. Not saved.
+    /// Buffer for descriptors in their memory format.
+    #[serde(skip)]
     scratch: Vec<u8>,
-}
-
-impl<F, U> Default for DescriptorRing<F, U> {
-    fn default() -> Self {
-        DescriptorRing {
-            cache: VecDeque::new(),
-            fetching: 0,
-            fetches: 0,
-            next: 0,
-            used: VecDeque::new(),
-            issued: 0,
-            wait: Timer::default(),
-            scratch: Vec::new(),
-        }
-    }
 }
 
 impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
@@ -371,39 +359,10 @@ impl<F, U: Used> DescriptorRing<F, U> {
         self.next = head;
     }
 
-    /// Returns the state for a checkpoint; `keep` converts a fetched descriptor to its saved form.
-    pub fn save<S>(&self, keep: impl Fn(&F) -> S) -> RingState<S, U>
-    where
-        U: Clone,
-    {
-        RingState {
-            cache: self.cache.iter().map(keep).collect(),
-            fetching: self.fetching,
-            next: self.next,
-            used: self.used.clone(),
-            issued: self.issued as u64,
-            wait: self.wait,
-        }
-    }
-}
-
-/// Saved state of a [`DescriptorRing`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RingState<S, U> {
-    cache: VecDeque<S>,
-    fetching: u32,
-    next: u32,
-    used: VecDeque<U>,
-    issued: u64,
-    wait: Timer,
-}
-
-impl<S, U: Used> RingState<S, U> {
     /// Whether the numbers of descriptors being fetched and written back match the requests in flight.
     pub fn matches_in_flight(&self, (fetching, writing): (u64, u64)) -> bool {
-        let issued = usize::try_from(self.issued).unwrap_or(usize::MAX);
-        let reported = self.used.iter().take(issued).filter(|used| used.is_reported()).count() as u64;
-        issued <= self.used.len()
+        let reported = self.used.iter().take(self.issued).filter(|used| used.is_reported()).count() as u64;
+        self.issued <= self.used.len()
             && writing == reported
             && fetching == u64::from(self.fetching)
             && fetching < FETCHING_MAX
@@ -420,18 +379,9 @@ impl<S, U: Used> RingState<S, U> {
         }
     }
 
-    /// Restores the ring, which has `fetches` fetches in flight.
-    pub fn load<F>(self, fetches: u32, keep: impl Fn(S) -> F) -> DescriptorRing<F, U> {
-        DescriptorRing {
-            cache: self.cache.into_iter().map(keep).collect(),
-            fetching: self.fetching,
-            fetches,
-            next: self.next,
-            used: self.used,
-            issued: self.issued as usize,
-            wait: self.wait,
-            scratch: Vec::new(),
-        }
+    /// Sets the number of fetches in flight of a restored ring.
+    pub fn resume(&mut self, fetches: u32) {
+        self.fetches = fetches;
     }
 }
 

@@ -7,7 +7,7 @@ use doorbell_sim::ports::{
     DeliveryPort, DmaDirection, DmaPort, DmaPurpose, DmaRequest, DmaTag, IrqPort, IrqSink, Timers, WirePort,
 };
 use doorbell_sim::{
-    AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps,
+    AccessSize, BitsPerSec, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps,
     TxStamps,
 };
 
@@ -85,7 +85,6 @@ pub const RX_BUFFER: u64 = 2048;
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Ev {
     Nic(u64),
-    Dma(u64),
     Frame(Frame),
 }
 
@@ -103,8 +102,6 @@ pub struct World {
     pub bytes_per_ns: u64,
     pub read_free: Ps,
     pub write_free: Ps,
-    /// DMA completions are reported by calls instead of returned times.
-    pub later: bool,
     pub irq: bool,
     pub irq_rises: Vec<Ps>,
     /// Vectors that were raised.
@@ -138,7 +135,6 @@ impl World {
             bytes_per_ns: 8,
             read_free: Ps::ZERO,
             write_free: Ps::ZERO,
-            later: false,
             irq: false,
             irq_rises: Vec::new(),
             raised: Vec::new(),
@@ -153,15 +149,6 @@ impl World {
             returned: Vec::new(),
             offsets: Vec::new(),
             tags: Vec::new(),
-        }
-    }
-
-    fn complete(&mut self, done: Ps, token: u64) -> Done {
-        if self.later {
-            self.queue.schedule(done, Phase::Dma, Ev::Dma(token));
-            Done::Later
-        } else {
-            Done::At(done)
         }
     }
 
@@ -191,24 +178,22 @@ impl World {
 }
 
 impl DmaPort for World {
-    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
-        let DmaRequest { len, purpose, offset, tag, token, .. } = request;
+    fn request_read(&mut self, now: Ps, request: DmaRequest) -> Ps {
+        let DmaRequest { len, purpose, offset, tag, .. } = request;
         self.dma.push((now, (purpose, DmaDirection::Read), len));
         self.offsets.push(offset);
         self.tags.push(tag);
         self.read_free = self.read_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
-        let done = self.read_free + self.read_latency;
-        self.complete(done, token)
+        self.read_free + self.read_latency
     }
 
-    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
-        let DmaRequest { len, purpose, offset, tag, token, .. } = request;
+    fn request_write(&mut self, now: Ps, request: DmaRequest) -> Ps {
+        let DmaRequest { len, purpose, offset, tag, .. } = request;
         self.dma.push((now, (purpose, DmaDirection::Write), len));
         self.offsets.push(offset);
         self.tags.push(tag);
         self.write_free = self.write_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
-        let done = self.write_free + self.write_latency;
-        self.complete(done, token)
+        self.write_free + self.write_latency
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
@@ -438,7 +423,6 @@ impl Bench {
         let Some((now, event)) = self.world.queue.pop() else { return false };
         match event {
             Ev::Nic(event) => self.nic.wake(now, event, &mut self.world),
-            Ev::Dma(token) => self.nic.dma_done(now, token, &mut self.world),
             Ev::Frame(frame) => self.nic.frame_arrived(now, frame, &mut self.world),
         }
         true

@@ -185,7 +185,6 @@ impl IgbBench {
         let Some((now, event)) = self.world.queue.pop() else { return false };
         match event {
             Ev::Nic(event) => self.nic.wake(now, event, &mut self.world),
-            Ev::Dma(token) => self.nic.dma_done(now, token, &mut self.world),
             Ev::Frame(frame) => self.nic.frame_arrived(now, frame, &mut self.world),
         }
         true

@@ -1,6 +1,7 @@
 //! Configuration of the link: rate, limits, and attachment point of the device.
 
-use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use doorbell_sim::config::{PowersOfTwo, check};
+use doorbell_sim::{BitsPerSec, Bytes, Ps, config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub enum Attached {
 }
 
 /// One-way latencies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     /// From transaction layer to transaction layer: data link layer, physical layer and wire.
     pub link: Ps,
@@ -49,83 +50,59 @@ impl Attached {
     }
 }
 
-/// Parameters of the link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct LinkConfig {
-    /// PCI Express generation, 1 to 5.
-    pub generation: u32,
-    /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
-    pub lanes: u32,
-    /// Attachment point: "slot", "peripheral", "off-bridge", "on-bridge" or "on-die".
-    pub attached: Attached,
-    /// One-way latency of the link, instead of the attachment point's. At most 1ms.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub link_latency: Option<Ps>,
-    /// One-way latency of the root complex, instead of the attachment point's. At most 1ms.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root_latency: Option<Ps>,
-    /// Time until the device responds to a register read, instead of the attachment point's. At most 1ms.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub register_latency: Option<Ps>,
-    /// One-way latency of each PCI bridge in front of the device (`platform.bridges`). At most 100us.
-    pub bridge_latency: Ps,
-    /// Maximum payload of a write or completion (MPS): a power of two, 128B to 4KiB.
-    pub max_payload: Bytes,
-    /// Maximum read request size (MRRS): a power of two, 128B to 4KiB.
-    pub max_read_request: Bytes,
-    /// Read completion boundary (RCB): 64B or 128B.
-    pub read_completion_boundary: Bytes,
-    /// Share of the encoded rate for acknowledgements, flow control and skip sets, in ten-thousandths, at
-    /// most 5000. Default: 812 with up to 8 lanes, 980 with more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data_link_share: Option<u32>,
-    /// Tags: reads that the device can have in flight, 1 to 1024.
-    pub tags: u32,
-    /// Posted header credits: writes that the root complex buffers until they are visible, 1 to 4096.
-    pub posted_headers: u32,
-    /// Posted data credits of 16 bytes, at least one maximum payload and at most 65536.
-    pub posted_data: u32,
-    /// Non-posted header credits: read requests that the root complex queues until they go to memory, 1 to
-    /// 4096.
-    pub non_posted_headers: u32,
-    /// Register writes that the device buffers, 1 to 4096.
-    pub register_writes: u32,
-    /// Minimum interval between read requests of the device's DMA engine. At most 1us.
-    pub read_issue_interval: Ps,
-    /// Minimum interval between writes of the device's DMA engine. At most 1us.
-    pub write_issue_interval: Ps,
-    /// Interval at which the root complex issues a packet's lines to memory. At most 1us.
-    pub line_interval: Ps,
-    /// Whether the device's reads may pass its writes.
-    pub relaxed_ordering: bool,
-}
+const PACKET_SIZES: PowersOfTwo<Bytes> = PowersOfTwo(Bytes(128)..=Bytes(4096));
 
-impl Default for LinkConfig {
-    /// A Gen3 x8 server slot.
-    fn default() -> LinkConfig {
-        LinkConfig {
-            generation: 3,
-            lanes: 8,
-            attached: Attached::default(),
-            link_latency: None,
-            root_latency: None,
-            register_latency: None,
-            bridge_latency: Ps::ZERO,
-            max_payload: Bytes(256),
-            max_read_request: Bytes(512),
-            read_completion_boundary: Bytes(64),
-            data_link_share: None,
-            tags: 32,
-            posted_headers: 128,
-            posted_data: 2048,
-            non_posted_headers: 128,
-            register_writes: 32,
-            read_issue_interval: Ps::from_ns(2),
-            write_issue_interval: Ps::from_ns(2),
-            line_interval: Ps::from_ns(1),
-            relaxed_ordering: false,
-        }
+config! {
+    /// Parameters of the link.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct LinkConfig {
+        /// PCI Express generation, 1 to 5.
+        pub generation: u32 [1..=5] = 3,
+        /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
+        pub lanes: u32 = 8,
+        /// Attachment point: "slot", "peripheral", "off-bridge", "on-bridge" or "on-die".
+        pub attached: Attached = Attached::default(),
+        /// One-way latency of the link, instead of the attachment point's. At most 1ms.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub link_latency: Option<Ps> [..=Ps::from_ms(1)] = None,
+        /// One-way latency of the root complex, instead of the attachment point's. At most 1ms.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub root_latency: Option<Ps> [..=Ps::from_ms(1)] = None,
+        /// Time until the device responds to a register read, instead of the attachment point's. At most 1ms.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub register_latency: Option<Ps> [..=Ps::from_ms(1)] = None,
+        /// One-way latency of each PCI bridge in front of the device (`platform.bridges`). At most 100us.
+        pub bridge_latency: Ps [..=Ps::from_us(100)] = Ps::ZERO,
+        /// Maximum payload of a write or completion (MPS): a power of two, 128B to 4KiB.
+        pub max_payload: Bytes [PACKET_SIZES] = Bytes(256),
+        /// Maximum read request size (MRRS): a power of two, 128B to 4KiB.
+        pub max_read_request: Bytes [PACKET_SIZES] = Bytes(512),
+        /// Read completion boundary (RCB): 64B or 128B.
+        pub read_completion_boundary: Bytes = Bytes(64),
+        /// Share of the encoded rate for acknowledgements, flow control and skip sets, in ten-thousandths, at
+        /// most 5000. Default: 812 with up to 8 lanes, 980 with more.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub data_link_share: Option<u32> [..=5000] = None,
+        /// Tags: reads that the device can have in flight, 1 to 1024.
+        pub tags: u32 [1..=1024] = 32,
+        /// Posted header credits: writes that the root complex buffers until they are visible, 1 to 4096.
+        pub posted_headers: u32 [1..=4096] = 128,
+        /// Posted data credits of 16 bytes, at least one maximum payload and at most 65536.
+        pub posted_data: u32 = 2048,
+        /// Non-posted header credits: read requests that the root complex queues until they go to memory, 1
+        /// to 4096.
+        pub non_posted_headers: u32 [1..=4096] = 128,
+        /// Register writes that the device buffers, 1 to 4096.
+        pub register_writes: u32 [1..=4096] = 32,
+        /// Minimum interval between read requests of the device's DMA engine. At most 1us.
+        pub read_issue_interval: Ps [..=Ps::from_us(1)] = Ps::from_ns(2),
+        /// Minimum interval between writes of the device's DMA engine. At most 1us.
+        pub write_issue_interval: Ps [..=Ps::from_us(1)] = Ps::from_ns(2),
+        /// Interval at which the root complex issues a packet's lines to memory. At most 1us.
+        pub line_interval: Ps [..=Ps::from_us(1)] = Ps::from_ns(1),
+        /// Whether the device's reads may pass its writes.
+        pub relaxed_ordering: bool = false,
     }
 }
 
@@ -168,50 +145,16 @@ impl LinkConfig {
 
     /// Checks the parameters. The message names the parameter and its valid values.
     pub fn validate(&self) -> Result<(), String> {
-        if !(1..=5).contains(&self.generation) {
-            return Err(format!("generation is {}; it must be from 1 to 5", self.generation));
-        }
+        self.check_ranges()?;
         if ![1, 2, 4, 8, 12, 16, 32].contains(&self.lanes) {
             return Err(format!("lanes is {}; it must be 1, 2, 4, 8, 12, 16 or 32", self.lanes));
-        }
-        for (name, value) in [("max_payload", self.max_payload), ("max_read_request", self.max_read_request)]
-        {
-            if !(128..=4096).contains(&value.0) || !value.0.is_power_of_two() {
-                return Err(format!("{name} is {value}; it must be a power of two from 128B to 4KiB"));
-            }
         }
         if ![64, 128].contains(&self.read_completion_boundary.0) {
             let value = self.read_completion_boundary;
             return Err(format!("read_completion_boundary is {value}; it must be 64B or 128B"));
         }
-        let latencies = self.latencies();
-        for (name, value, max) in [
-            ("link_latency", latencies.link, Ps::from_ms(1)),
-            ("root_latency", latencies.root, Ps::from_ms(1)),
-            ("register_latency", latencies.register, Ps::from_ms(1)),
-            ("bridge_latency", self.bridge_latency, Ps::from_us(100)),
-            ("read_issue_interval", self.read_issue_interval, Ps::from_us(1)),
-            ("write_issue_interval", self.write_issue_interval, Ps::from_us(1)),
-            ("line_interval", self.line_interval, Ps::from_us(1)),
-        ] {
-            if value > max {
-                return Err(format!("{name} is {value}; it must be at most {max}"));
-            }
-        }
-        if self.data_link_share() > 5000 {
-            return Err(format!("data_link_share is {}; it must be at most 5000", self.data_link_share()));
-        }
-        for (name, value, min, max) in [
-            ("tags", self.tags, 1, 1024),
-            ("posted_headers", self.posted_headers, 1, 4096),
-            ("posted_data", self.posted_data, (self.max_payload.0 / 16) as u32, 65536),
-            ("non_posted_headers", self.non_posted_headers, 1, 4096),
-            ("register_writes", self.register_writes, 1, 4096),
-        ] {
-            if !(min..=max).contains(&value) {
-                return Err(format!("{name} is {value}; it must be from {min} to {max}"));
-            }
-        }
+        let least = (self.max_payload.0 / 16) as u32;
+        check("posted_data", &self.posted_data, least..=65536)?;
         Ok(())
     }
 }

@@ -38,7 +38,6 @@ use direction::Direction;
 
 pub use config::{Attached, Latencies, LinkConfig};
 pub use registers::RegisterWrite;
-pub use state::LinkState;
 pub use stats::LinkStats;
 
 /// Packets do not cross a multiple of this.
@@ -61,14 +60,16 @@ struct Order {
     sent: Sent,
 }
 
-/// A PCI Express link; see the module.
-#[derive(Clone, Debug)]
+/// A PCI Express link; see the module. Saved without what follows from the configuration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PcieLink {
+    #[serde(skip)]
     config: LinkConfig,
-    /// Current time of the machine, if the machine provides it.
-    present: Option<Ps>,
+    #[serde(skip)]
     bridges: u32,
+    #[serde(skip)]
     latencies: Latencies,
+    #[serde(skip)]
     rate: BitsPerSec,
     up: Direction,
     down: Direction,
@@ -82,6 +83,9 @@ pub struct PcieLink {
     posted_waits: FutureBookings,
     kinds: [PathStats; KINDS.len()],
     stats: LinkStats,
+    /// Current time of the machine at the last DMA request, if the machine provides it: bookings that ended
+    /// before it are dropped.
+    present: Option<Ps>,
 }
 
 impl PcieLink {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use doorbell_loadgen::Latency;
 use doorbell_sim::rng::Rng;
-use doorbell_sim::{Bytes, EventQueue, Frame, Phase, Ps, log};
+use doorbell_sim::{Bytes, EventQueue, Frame, Phase, Ps, config, log};
 use doorbell_wire::{Link, LinkConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,38 +22,26 @@ use crate::network::Crossing;
 
 mod state;
 
-/// Switch configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct SwitchConfig {
-    /// Size of each output queue; frames count with FCS: "64B" to "1GiB".
-    pub queue: Bytes,
-    /// Latency from a frame's last bit to its output queue, at most "1s".
-    pub latency: Ps,
-    /// Entries of the MAC address table, 1 to 1048576.
-    pub stations: u32,
-    /// Ageing time of a station that sends nothing: "10us" to "1000000s" (802.1Q recommends 300 s).
-    pub ageing: Ps,
-}
-
-impl Default for SwitchConfig {
-    fn default() -> Self {
-        SwitchConfig {
-            queue: Bytes(256 << 10),
-            latency: Ps::from_ns(500),
-            stations: 8192,
-            ageing: Ps(300 * Ps::PER_SECOND),
-        }
+config! {
+    /// Switch configuration.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct SwitchConfig {
+        /// Size of each output queue; frames count with FCS: "64B" to "1GiB".
+        pub queue: Bytes = Bytes(256 << 10),
+        /// Latency from a frame's last bit to its output queue, at most "1s".
+        pub latency: Ps = Ps::from_ns(500),
+        /// Entries of the MAC address table, 1 to 1048576.
+        pub stations: u32 = 8192,
+        /// Ageing time of a station that sends nothing: "10us" to "1000000s" (802.1Q recommends 300 s).
+        pub ageing: Ps = Ps(300 * Ps::PER_SECOND),
     }
 }
 
 impl SwitchConfig {
     /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = |ok: bool, key: &str, problem: String| match ok {
-            true => Ok(()),
-            false => Err(ConfigError::new(key, problem)),
-        };
+        let check = ConfigError::unless;
         let (queue, latency, ageing) = (self.queue, self.latency, self.ageing);
         check(
             (64..=1 << 30).contains(&queue.0),

@@ -11,6 +11,8 @@ use super::Nic;
 use super::bits::{cause, rdtr};
 use super::regs::Reg;
 use crate::intel::{Event, Queue, wake};
+use crate::parts::engine::Ready;
+use crate::parts::moderation::Moderation;
 use crate::parts::timer::{Timer, Wake};
 
 /// The chip's two queues.
@@ -30,11 +32,7 @@ const THROTTLE_UNIT_PS: u64 = 256_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Interrupts {
     level: bool,
-    /// Time at which the line was last asserted.
-    last_rise: Option<Ps>,
-    /// Time since which an assertion is pending, if one is.
-    due: Option<Ps>,
-    throttle: Timer,
+    line: Moderation,
     receive: Delay,
     transmit: Delay,
 }
@@ -58,9 +56,7 @@ impl Delay {
 impl Interrupts {
     /// Clears all timers. The next [`Nic::update_irq`] deasserts the line.
     pub fn reset(&mut self) {
-        self.last_rise = None;
-        self.due = None;
-        self.throttle.cancel();
+        self.line.reset();
         self.receive.cancel();
         self.transmit.cancel();
     }
@@ -98,8 +94,7 @@ impl Nic {
     pub(super) fn update_irq(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         let active = self.regs.get(Reg::Icr) & self.regs.get(Reg::Ims) != 0;
         if !active {
-            self.chip.irq.throttle.cancel();
-            self.chip.irq.due = None;
+            self.chip.irq.line.cancel();
             if self.chip.irq.level {
                 self.chip.irq.level = false;
                 log!(now, Nic, Debug, "{}: interrupt line low", self.name);
@@ -111,21 +106,19 @@ impl Nic {
             return;
         }
         let interval = Ps(u64::from(self.regs.get(Reg::Itr)) * THROTTLE_UNIT_PS);
-        let ready = self.chip.irq.last_rise.map_or(Ps::ZERO, |last| last.saturating_add(interval));
-        let due = *self.chip.irq.due.get_or_insert(now);
-        let ready = ready.max(due.saturating_add(self.config.interrupt_delay));
-        if now >= ready {
-            self.chip.irq.throttle.cancel();
-            self.chip.irq.due = None;
-            self.chip.irq.level = true;
-            self.chip.irq.last_rise = Some(now);
-            self.stats.interrupts += 1;
-            let causes = self.regs.get(Reg::Icr);
-            log!(now, Nic, Debug, "{}: interrupt line high, ICR = {causes:#x}", self.name);
-            ports.set_irq(true);
-        } else if let Some(at) = self.chip.irq.throttle.arm(ready) {
-            log!(now, Nic, Debug, "{}: interrupt delayed until {ready}", self.name);
-            wake(ports, at, Event::Chip(THROTTLE));
+        match self.chip.irq.line.deliver(now, interval, self.config.interrupt_delay) {
+            Ready::Now => {
+                self.chip.irq.level = true;
+                self.stats.interrupts += 1;
+                let causes = self.regs.get(Reg::Icr);
+                log!(now, Nic, Debug, "{}: interrupt line high, ICR = {causes:#x}", self.name);
+                ports.set_irq(true);
+            }
+            Ready::Later => {}
+            Ready::WakeAt(at) => {
+                log!(now, Nic, Debug, "{}: interrupt delayed until {at}", self.name);
+                wake(ports, at, Event::Chip(THROTTLE));
+            }
         }
     }
 
@@ -196,7 +189,7 @@ impl Nic {
     pub(super) fn interrupt_timer(&mut self, now: Ps, number: u8, ports: &mut dyn FunctionPorts) {
         let irq = &mut self.chip.irq;
         let (timer, queue) = match number {
-            THROTTLE => (&mut irq.throttle, None),
+            THROTTLE => (&mut irq.line.timer, None),
             1 => (&mut irq.receive.relative, Some(RECEIVE)),
             2 => (&mut irq.transmit.relative, Some(TRANSMIT)),
             3 => (&mut irq.receive.absolute, Some(RECEIVE)),

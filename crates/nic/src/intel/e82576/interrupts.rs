@@ -24,7 +24,9 @@ use super::regs::Reg;
 use super::{Igb, QUEUES};
 use crate::intel::queues::bits_of;
 use crate::intel::{Event, wake};
-use crate::parts::timer::{Timer, Wake};
+use crate::parts::engine::Ready;
+use crate::parts::moderation::Moderation;
+use crate::parts::timer::Wake;
 
 /// Interval field of EITR, in microseconds. The bits above belong to low latency interrupts.
 const EITR_INTERVAL: u32 = 0x7ffc;
@@ -33,48 +35,6 @@ const EITR_SHIFT: u32 = 2;
 const LINE: u8 = VECTORS as u8;
 /// EICR bits of vectors.
 const ALL_VECTORS: u32 = (1 << VECTORS) - 1;
-
-/// Moderation of one interrupt.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Moderation {
-    /// Time of the last interrupt.
-    last: Option<Ps>,
-    /// Time since which an interrupt is pending, if one is.
-    due: Option<Ps>,
-    timer: Timer,
-}
-
-/// Result of [`Moderation::deliver`].
-enum Delivery {
-    /// The interrupt is delivered.
-    Now,
-    /// The interrupt is delayed; a wake-up is scheduled.
-    Later,
-    /// The interrupt is delayed; the caller must schedule a wake-up at this time.
-    WakeAt(Ps),
-}
-
-impl Moderation {
-    /// Delivers a pending interrupt if `interval` has passed since the last one and `delay` since its first
-    /// cause.
-    fn deliver(&mut self, now: Ps, interval: Ps, delay: Ps) -> Delivery {
-        let ready = self.last.map_or(Ps::ZERO, |last| last.saturating_add(interval));
-        let due = *self.due.get_or_insert(now);
-        let ready = ready.max(due.saturating_add(delay));
-        if now >= ready {
-            self.cancel();
-            self.last = Some(now);
-            return Delivery::Now;
-        }
-        self.timer.arm(ready).map_or(Delivery::Later, Delivery::WakeAt)
-    }
-
-    /// The interrupt is no longer pending.
-    fn cancel(&mut self) {
-        self.timer.cancel();
-        self.due = None;
-    }
-}
 
 /// State of the interrupt line and the vectors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,8 +63,7 @@ impl Interrupts {
     pub fn reset(&mut self) {
         self.wanted = 0;
         for moderation in self.vectors.iter_mut().chain([&mut self.line]) {
-            moderation.cancel();
-            moderation.last = None;
+            moderation.reset();
         }
     }
 
@@ -315,7 +274,7 @@ impl Igb {
             return;
         }
         match self.chip.irq.line.deliver(now, self.interval(0), self.config.interrupt_delay) {
-            Delivery::Now => {
+            Ready::Now => {
                 self.chip.irq.level = true;
                 self.count_interrupt();
                 let causes = self.regs.get(Reg::Icr);
@@ -323,8 +282,8 @@ impl Igb {
                 ports.set_irq(true);
                 ports.raise(now, 0);
             }
-            Delivery::Later => {}
-            Delivery::WakeAt(at) => wake(ports, at, Event::Chip(LINE)),
+            Ready::Later => {}
+            Ready::WakeAt(at) => wake(ports, at, Event::Chip(LINE)),
         }
     }
 
@@ -344,9 +303,9 @@ impl Igb {
         for vector in bits_of(self.chip.irq.wanted) {
             let (interval, delay) = (self.interval(vector), self.config.interrupt_delay);
             match self.chip.irq.vectors[vector].deliver(now, interval, delay) {
-                Delivery::Now => self.send_vector(now, vector, ports),
-                Delivery::Later => {}
-                Delivery::WakeAt(at) => wake(ports, at, Event::Chip(vector as u8)),
+                Ready::Now => self.send_vector(now, vector, ports),
+                Ready::Later => {}
+                Ready::WakeAt(at) => wake(ports, at, Event::Chip(vector as u8)),
             }
         }
     }

@@ -155,7 +155,7 @@ impl<C: Chip> Controller<C> {
                 started = true;
             }
             // If the completion time is unknown, it is bounded later by the descriptor's write-back.
-            trace.0.stamps.in_memory = request.done.unwrap_or(Ps::MAX);
+            trace.0.stamps.in_memory = request.done;
             deferred = Some(request);
         }
         if let Some(frame) = self.rx.fifo.get_mut(front) {

@@ -91,7 +91,7 @@ impl Stored for RxFrame {
 pub(crate) type PlacedPiece = (u64, u32);
 
 /// A used descriptor that waits for its write-back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Completed {
     pub words: [u64; 2],
     /// Pieces of the frame in its buffers; unused entries have length zero.
@@ -113,7 +113,7 @@ impl Used for Completed {
 }
 
 /// A receive queue.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RxQueue {
     /// Descriptor ring. A fetched descriptor is kept as the addresses of its packet and header buffers.
     pub ring: DescriptorRing<[u64; 2], Completed>,
@@ -129,7 +129,7 @@ impl RxQueue {
 }
 
 /// The receive side.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Rx {
     /// Frames, oldest first. The first `dispatched` frames are completely in DMA.
     pub fifo: Fifo<RxFrame>,
@@ -138,30 +138,23 @@ pub(crate) struct Rx {
     pub cursor: usize,
     pub queues: Vec<RxQueue>,
     /// Data writes in flight, and their bytes.
+    #[serde(skip)]
     pub writes_in_flight: u32,
+    #[serde(skip)]
     pub write_bytes_in_flight: u64,
     pub engine: Engine,
     /// State of FIFO and rings at the previous arrival.
     pub previous: ArrivalState,
+    #[serde(skip)]
     pub waits: Waits,
-    /// Scratch buffer, kept for reuse. Not saved.
+    /// Scratch buffer, kept for reuse.
+    #[serde(skip)]
     frame_sizes: Vec<u32>,
 }
 
 impl Rx {
     pub fn new(queues: usize) -> Rx {
-        Rx {
-            fifo: Fifo::default(),
-            dispatched: 0,
-            cursor: 0,
-            queues: std::iter::repeat_with(RxQueue::default).take(queues).collect(),
-            writes_in_flight: 0,
-            write_bytes_in_flight: 0,
-            engine: Engine::default(),
-            previous: ArrivalState::default(),
-            waits: Waits::default(),
-            frame_sizes: Vec::new(),
-        }
+        Rx { queues: std::iter::repeat_with(RxQueue::default).take(queues).collect(), ..Rx::default() }
     }
 
     /// Number of frames accepted and not yet delivered.

@@ -12,12 +12,12 @@ mod packet;
 
 use std::collections::VecDeque;
 
-use doorbell_sim::{Frame, TxStamps};
+use doorbell_sim::TxStamps;
 use serde::{Deserialize, Serialize};
 
 use crate::parts::doorbells::Doorbells;
 use crate::parts::engine::Engine;
-use crate::parts::fifo::{Fifo, Outgoing};
+use crate::parts::fifo::{Fifo, Outgoing, without_stamps};
 use crate::parts::jobs::{Fetched, Job};
 use crate::parts::outlet::Outlet;
 use crate::parts::ring::{DescriptorRing, Used};
@@ -28,7 +28,7 @@ pub(super) use packet::{Packet, SEGMENTATION};
 pub(super) const CONTEXTS: usize = 2;
 
 /// A processed descriptor not yet passed by the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Done {
     pub words: [u64; 2],
     /// It must be written back.
@@ -50,7 +50,8 @@ impl Used for Done {
 }
 
 /// A transmit queue. `X` is the chip's context type.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub(crate) struct TxQueue<X: Context> {
     pub ring: DescriptorRing<Fetched, Done>,
     /// Descriptors whose buffers are being read, oldest first.
@@ -62,56 +63,37 @@ pub(crate) struct TxQueue<X: Context> {
     pub contexts: [X; CONTEXTS],
     /// Times of tail writes, the hart that wrote it last, and the stamps of the descriptor processed last.
     /// For observers only; not saved.
+    #[serde(skip)]
     pub doorbells: Doorbells,
+    #[serde(skip)]
     pub doorbell_hart: Option<u8>,
+    #[serde(skip)]
     pub stamps: TxStamps,
 }
 
-impl<X: Context> Default for TxQueue<X> {
-    fn default() -> TxQueue<X> {
-        TxQueue {
-            ring: DescriptorRing::default(),
-            jobs: VecDeque::new(),
-            requested: 0,
-            packet: Packet::default(),
-            contexts: [X::default(); CONTEXTS],
-            doorbells: Doorbells::default(),
-            doorbell_hart: None,
-            stamps: TxStamps::default(),
-        }
-    }
-}
-
 /// The transmit side.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub(crate) struct Tx<X: Context> {
     pub queues: Vec<TxQueue<X>>,
     /// Queue served next.
     pub turn: usize,
     /// Data reads in flight.
+    #[serde(skip)]
     pub reads_in_flight: u32,
     /// Packet buffer bytes reserved for reads in flight and packets being assembled.
+    #[serde(skip)]
     pub reserved: u64,
     /// Engine that reads buffers.
     pub engine: Engine,
+    #[serde(with = "without_stamps")]
     pub fifo: Fifo<Outgoing>,
-    /// PAUSE frames to send. They precede other frames and occupy no FIFO space.
-    pub pauses: VecDeque<Frame>,
     pub outlet: Outlet,
 }
 
 impl<X: Context> Tx<X> {
     pub fn new(queues: usize) -> Tx<X> {
-        Tx {
-            queues: std::iter::repeat_with(TxQueue::default).take(queues).collect(),
-            turn: 0,
-            reads_in_flight: 0,
-            reserved: 0,
-            engine: Engine::default(),
-            fifo: Fifo::default(),
-            pauses: VecDeque::new(),
-            outlet: Outlet::default(),
-        }
+        Tx { queues: std::iter::repeat_with(TxQueue::default).take(queues).collect(), ..Tx::default() }
     }
 
     /// Number of a queue's frames in the packet buffer.
