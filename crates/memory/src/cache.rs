@@ -111,7 +111,7 @@ impl<D: Domain> Cache<D> {
     }
 
     /// Returns when a request that comes at `t` gets a port.
-    #[inline]
+    #[inline(always)]
     pub fn port(&mut self, t: Cycle<D>) -> Cycle<D> {
         let at = self.ports.take(t, self.now);
         if at != t {
