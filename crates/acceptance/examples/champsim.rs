@@ -18,7 +18,7 @@ use doorbell_memory::dram::Dram;
 use doorbell_memory::{MemoryStats, MemorySystem, SingleHart};
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
 use doorbell_sim::stats::Stats;
-use doorbell_sim::{Bytes, Op, PhysAddr, Ps};
+use doorbell_sim::{Bytes, CoreCycle, Op, PhysAddr, Ps};
 use doorbell_trace::champsim::{self, PageTables, Trace, Variant, Writer};
 use serde_json::Value;
 
@@ -162,11 +162,11 @@ struct MemoryWithTables {
 }
 
 impl CoreMemory for MemoryWithTables {
-    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+    fn access(&mut self, cycle: CoreCycle, access: CoreAccess) -> Served {
         self.memory.access(cycle, access)
     }
 
-    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+    fn prefetch(&mut self, cycle: CoreCycle, access: CoreAccess) -> Prefetched {
         self.memory.prefetch(cycle, access)
     }
 

@@ -2,7 +2,7 @@ use doorbell_memory::dram::Dram;
 use doorbell_memory::{MemoryConfig, MemorySystem};
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level};
 use doorbell_sim::rng::Rng;
-use doorbell_sim::{Bytes, Hertz};
+use doorbell_sim::{Bytes, CoreCycle, Hertz};
 
 use super::*;
 
@@ -45,7 +45,13 @@ fn timed(config: &AttachConfig) -> Attachment {
 }
 
 fn load(memory: &mut MemorySystem<Dram>, addr: u64) -> Level {
-    memory.core_access(0, 1_000_000, CoreAccess { kind: AccessKind::Load, addr: PhysAddr(addr), pc: 0 }).level
+    memory
+        .core_access(
+            0,
+            CoreCycle::new(1_000_000),
+            CoreAccess { kind: AccessKind::Load, addr: PhysAddr(addr), pc: 0 },
+        )
+        .level
 }
 
 #[test]

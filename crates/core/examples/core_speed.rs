@@ -8,18 +8,17 @@ use std::time::Instant;
 
 use doorbell_core::{Core, CoreKind, DirectionPredictor, PipelineConfig};
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Prefetched, Served, Walk};
-use doorbell_sim::op::{Op, OpClass};
-use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::rng::Rng;
+use doorbell_sim::{CoreCycle, Op, OpClass, PhysAddr};
 
 struct AllHits;
 
 impl CoreMemory for AllHits {
-    fn access(&mut self, cycle: u64, _: CoreAccess) -> Served {
+    fn access(&mut self, cycle: CoreCycle, _: CoreAccess) -> Served {
         Served { at: cycle + 2, level: Level::L1 }
     }
 
-    fn prefetch(&mut self, cycle: u64, _: CoreAccess) -> Prefetched {
+    fn prefetch(&mut self, cycle: CoreCycle, _: CoreAccess) -> Prefetched {
         Prefetched { at: cycle + 2, level: Some(Level::L1) }
     }
 

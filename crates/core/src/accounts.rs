@@ -9,6 +9,7 @@
 //! *The CPI stack* counts a cycle with a commit as base. Every other cycle is charged to the state of the
 //! next op to commit: in the front end (with the same causes), or executing.
 
+use doorbell_sim::CoreCycle;
 use serde::{Deserialize, Serialize};
 
 use crate::saved::{Cycles, cycle};
@@ -19,10 +20,10 @@ use crate::stats::{Books, Cause};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bubble {
     /// The end of the period with cause `bad`.
-    pub(crate) bad_until: u64,
+    pub(crate) bad_until: CoreCycle,
     pub(crate) bad: Cause,
     /// The end of the next period, with cause `front`.
-    pub(crate) front_until: u64,
+    pub(crate) front_until: CoreCycle,
     pub(crate) front: Cause,
     /// The cause of the rest, or none for that of the oldest op.
     pub(crate) back: Option<Cause>,
@@ -37,13 +38,13 @@ pub(crate) struct Accounts {
     cpi: Cycles<{ Cause::COUNT }>,
     /// The open cycle, in which ops are being dispatched.
     #[serde(deserialize_with = "cycle")]
-    pub(crate) open: u64,
+    pub(crate) open: CoreCycle,
     /// Ops dispatched in the open cycle, and how many of them were squashed.
     used: u32,
     cleared: u32,
     /// The commit cycle of the last op.
     #[serde(deserialize_with = "cycle")]
-    committed: u64,
+    committed: CoreCycle,
     /// SMT only: slots to be settled with the other thread.
     pub(crate) log: Option<Box<SlotLog>>,
 }
@@ -55,10 +56,10 @@ impl Accounts {
             slots: Cycles::default(),
             fetch_bandwidth: 0,
             cpi: Cycles::default(),
-            open: 0,
+            open: CoreCycle::ZERO,
             used: 0,
             cleared: 0,
-            committed: 0,
+            committed: CoreCycle::ZERO,
             log: None,
         }
     }
@@ -73,9 +74,9 @@ impl Accounts {
     #[inline(always)]
     pub(crate) fn dispatch(
         &mut self,
-        at: u64,
+        at: CoreCycle,
         bubble: impl FnOnce() -> Bubble,
-        oldest: impl FnMut(u64) -> (Cause, u64),
+        oldest: impl FnMut(CoreCycle) -> (Cause, CoreCycle),
     ) {
         if at > self.open {
             self.close(at, &bubble(), oldest);
@@ -89,7 +90,12 @@ impl Accounts {
     }
 
     #[inline]
-    fn close(&mut self, at: u64, bubble: &Bubble, mut oldest: impl FnMut(u64) -> (Cause, u64)) {
+    fn close(
+        &mut self,
+        at: CoreCycle,
+        bubble: &Bubble,
+        mut oldest: impl FnMut(CoreCycle) -> (Cause, CoreCycle),
+    ) {
         let mut now = self.open;
         if at > now + 1 || u64::from(self.used) < self.width {
             if bubble.bad_until > now {
@@ -114,7 +120,7 @@ impl Accounts {
 
     /// Counts the ops of the open cycle, and opens cycle `at`.
     #[inline]
-    fn begin(&mut self, at: u64) {
+    fn begin(&mut self, at: CoreCycle) {
         if let Some(log) = &mut self.log {
             log.begin(self.open, [self.used, self.cleared]);
             (self.used, self.cleared, self.open) = (0, 0, at);
@@ -129,7 +135,7 @@ impl Accounts {
 
     /// Counts the empty slots from one cycle to another.
     #[inline]
-    fn empty(&mut self, cause: Cause, from: u64, to: u64) {
+    fn empty(&mut self, cause: Cause, from: CoreCycle, to: CoreCycle) {
         if let Some(log) = &mut self.log {
             let used = if from == self.open { self.used } else { 0 };
             return log.empty(cause, (from, to), [used, self.cleared]);
@@ -150,8 +156,8 @@ impl Accounts {
     #[inline(always)]
     pub(crate) fn commit(
         &mut self,
-        at: u64,
-        dispatched: u64,
+        at: CoreCycle,
+        dispatched: CoreCycle,
         tail: u64,
         bubble: impl FnOnce() -> Bubble,
         own: Cause,
@@ -166,7 +172,7 @@ impl Accounts {
     }
 
     /// Charges the cycles between two commits; the second was not possible before `earliest`.
-    fn stall(&mut self, at: u64, earliest: u64, tail: u64, bubble: &Bubble, own: Cause) {
+    fn stall(&mut self, at: CoreCycle, earliest: CoreCycle, tail: u64, bubble: &Bubble, own: Cause) {
         let mut now = self.committed + 1;
         let back = bubble.back.unwrap_or(Cause::Execute);
         let stretches = [
@@ -186,7 +192,7 @@ impl Accounts {
 
     /// Passes the cycles until `cycle` without an op. Up to the last commit older ops drain; the rest has
     /// cause `then` (idle or untimed).
-    pub(crate) fn pass(&mut self, cycle: u64, then: Cause) {
+    pub(crate) fn pass(&mut self, cycle: CoreCycle, then: Cause) {
         if cycle <= self.committed {
             return;
         }
@@ -196,7 +202,7 @@ impl Accounts {
     }
 
     /// Passes the dispatch slots until `cycle`, like [`pass`](Accounts::pass).
-    pub(crate) fn pass_slots(&mut self, cycle: u64, then: Cause) {
+    pub(crate) fn pass_slots(&mut self, cycle: CoreCycle, then: Cause) {
         // A cycle in which ops were dispatched was timed.
         let dispatched = u64::from(self.used > 0 && then == Cause::Untimed);
         let drained = self.committed.max(self.open + dispatched).min(cycle);
@@ -213,8 +219,8 @@ impl Accounts {
         let cpi = |cause: Cause| self.cpi.0[cause as usize];
         let untimed = slots(Cause::Untimed) / self.width;
         Books {
-            cycles: self.committed - cpi(Cause::Untimed),
-            slot_cycles: self.log.as_ref().map_or(self.open - untimed, |log| log.timed()),
+            cycles: self.committed.number() - cpi(Cause::Untimed),
+            slot_cycles: self.log.as_ref().map_or(self.open.number() - untimed, |log| log.timed()),
             slots_retiring: slots(Cause::Base),
             slots_branch: slots(Cause::Branch),
             slots_clear: slots(Cause::Clear),
@@ -264,13 +270,13 @@ impl Accounts {
         let slots =
             self.slots.0.iter().copied().map(u128::from).sum::<u128>() + u128::from(self.fetch_bandwidth);
         let slots_are_sound = match (&self.log, &fresh.log) {
-            (None, None) => slots == u128::from(self.width) * u128::from(self.open),
+            (None, None) => slots == u128::from(self.width) * u128::from(self.open.number()),
             (Some(log), Some(_)) => log.ends_before(self.open),
             _ => false,
         };
         self.width == fresh.width
             && slots_are_sound
-            && self.cpi.0.iter().copied().map(u128::from).sum::<u128>() == u128::from(self.committed)
+            && self.cpi.0.iter().copied().map(u128::from).sum::<u128>() == u128::from(self.committed.number())
             && u64::from(self.used) <= self.width
             && self.cleared <= self.used
     }

@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 
+use doorbell_sim::CoreCycle;
 use serde::{Deserialize, Serialize};
 
 use crate::saved::cycle;
@@ -44,7 +45,7 @@ pub(crate) const fn guard(field: u32) -> u64 {
 
 /// Counts of one cycle, as saved.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Cycle {
+pub(crate) struct CycleCounts {
     #[serde(deserialize_with = "cycle")]
     pub number: u64,
     pub counts: u64,
@@ -54,7 +55,7 @@ pub(crate) struct Cycle {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct BookingsState {
     /// The cycles with at least one booking.
-    cycles: Vec<Cycle>,
+    cycles: Vec<CycleCounts>,
     #[serde(deserialize_with = "cycle")]
     horizon: u64,
     #[serde(deserialize_with = "cycle")]
@@ -94,7 +95,8 @@ impl Bookings {
     /// Books `take` at cycle `at` unless a resource in `guards` is full; returns whether it succeeded. No
     /// later request comes from before `floor`.
     #[inline(always)]
-    pub(crate) fn try_take(&mut self, at: u64, guards: u64, take: u64, floor: u64) -> bool {
+    pub(crate) fn try_take(&mut self, at: CoreCycle, guards: u64, take: u64, floor: CoreCycle) -> bool {
+        let at = at.number();
         if at.wrapping_sub(self.base) >= self.reach && !self.reach(at, floor) {
             return self.take_beyond(at, guards, take);
         }
@@ -133,7 +135,8 @@ impl Bookings {
     }
 
     #[inline(always)]
-    pub(crate) fn counts(&self, at: u64) -> u64 {
+    pub(crate) fn counts(&self, at: CoreCycle) -> u64 {
+        let at = at.number();
         let from_base = at.wrapping_sub(self.base);
         if from_base >= self.reach {
             return self.far.get(&at).copied().unwrap_or(0);
@@ -144,7 +147,7 @@ impl Bookings {
 
     /// The first cycle at or after `from` in which no resource in `guards` is full.
     #[inline(always)]
-    pub(crate) fn first_free(&self, from: u64, guards: u64) -> u64 {
+    pub(crate) fn first_free(&self, from: CoreCycle, guards: u64) -> CoreCycle {
         let mut at = from;
         while self.counts(at) & guards != 0 {
             at += 1;
@@ -153,7 +156,7 @@ impl Bookings {
     }
 
     #[inline(always)]
-    pub(crate) fn take(&mut self, at: u64, take: u64, floor: u64) {
+    pub(crate) fn take(&mut self, at: CoreCycle, take: u64, floor: CoreCycle) {
         self.try_take(at, 0, take, floor);
     }
 
@@ -169,9 +172,10 @@ impl Bookings {
 
     /// Advances the horizon if possible. Returns whether the ring then covers this cycle.
     #[cold]
-    fn reach(&mut self, at: u64, floor: u64) -> bool {
-        if at >= self.base && floor + SPAN > self.base + self.reach {
-            self.advance(floor + SPAN);
+    fn reach(&mut self, at: u64, floor: CoreCycle) -> bool {
+        let horizon = floor.number() + SPAN;
+        if at >= self.base && horizon > self.base + self.reach {
+            self.advance(horizon);
         }
         at.wrapping_sub(self.base) < self.reach
     }
@@ -200,13 +204,13 @@ impl Bookings {
     }
 
     pub(crate) fn save(&self) -> BookingsState {
-        let cycle = |(index, word): (u64, &u64)| Cycle {
+        let cycle = |(index, word): (u64, &u64)| CycleCounts {
             number: self.base + (word >> ROUND_AT) * SPAN + index,
             counts: word & COUNTS,
         };
         let taken = |(_, word): &(u64, &u64)| *word & COUNTS != self.fresh;
         let near = (0..).zip(self.words.iter()).filter(taken).map(cycle);
-        let far = self.far.iter().map(|(number, counts)| Cycle { number: *number, counts: *counts });
+        let far = self.far.iter().map(|(number, counts)| CycleCounts { number: *number, counts: *counts });
         BookingsState { cycles: near.chain(far).collect(), horizon: self.base + self.reach, late: self.late }
     }
 
@@ -267,6 +271,14 @@ mod tests {
         }
     }
 
+    /// Books this field in the first cycle from `from` on in which it is free.
+    fn take(bookings: &mut Bookings, from: u64, field: u32, floor: u64) -> u64 {
+        let is_free = |at: &u64| {
+            bookings.try_take(CoreCycle::new(*at), guard(field), one(field), CoreCycle::new(floor))
+        };
+        (from..).find(is_free).expect("some cycle is free")
+    }
+
     proptest! {
         #[test]
         fn near_and_far_bookings_match_an_unbounded_table(
@@ -280,12 +292,8 @@ mod tests {
                 let ahead = if kind % 8 == 1 { (1 + far % 3) * SPAN + near % 4 } else { near };
                 let from = floor + ahead;
                 let expected = reference.take(from, field);
-                prop_assert_eq!(bookings.first_free(from, guard(field)), expected);
-                let mut at = from;
-                while !bookings.try_take(at, guard(field), one(field), floor) {
-                    at += 1;
-                }
-                prop_assert_eq!(at, expected);
+                prop_assert_eq!(bookings.first_free(CoreCycle::new(from), guard(field)).number(), expected);
+                prop_assert_eq!(take(&mut bookings, from, field, floor), expected);
                 let restored = bookings.restored(bookings.save()).unwrap();
                 prop_assert_eq!((restored.base, restored.reach), (bookings.base, bookings.reach));
                 prop_assert_eq!((&restored.words, &restored.far), (&bookings.words, &bookings.far));
@@ -303,10 +311,7 @@ mod tests {
                 floor += later;
                 let from = floor + 5_000 - back;
                 let late = bookings.late();
-                let mut at = from;
-                while !bookings.try_take(at, guard(field), one(field), floor) {
-                    at += 1;
-                }
+                let at = take(&mut bookings, from, field, floor);
                 if bookings.late() == late {
                     prop_assert_eq!(at, reference.take(from, field));
                 } else {
@@ -319,11 +324,12 @@ mod tests {
     #[test]
     fn a_request_for_a_dropped_cycle_succeeds_and_is_counted() {
         let mut bookings = Bookings::new(&LIMITS);
-        let floor = 100 * REACH;
+        let floor = CoreCycle::new(100 * REACH);
         assert!(bookings.try_take(floor, guard(3), one(3), floor));
         assert!(!bookings.try_take(floor, guard(3), one(3), floor));
         assert_eq!(bookings.late(), 0);
-        assert!([0; 2].iter().all(|_| bookings.try_take(5, guard(3), one(3), floor)));
+        let early = CoreCycle::new(5);
+        assert!([0; 2].iter().all(|_| bookings.try_take(early, guard(3), one(3), floor)));
         assert!([0; 2].iter().all(|_| bookings.try_take(floor - SPAN, guard(3), one(3), floor)));
         assert_eq!((bookings.save().cycles.len(), bookings.late()), (1, 4));
     }

@@ -1,6 +1,7 @@
 //! Parts common to both pipelines: front end, branch predictors, TLBs, registers, load and store queues,
 //! commit and cycle accounting; and the external events that affect both alike.
 
+use doorbell_sim::CoreCycle;
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched};
 use doorbell_sim::op::{Op, REGISTERS};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ pub(crate) struct Common {
     pub front: Front,
     pub branch: BranchUnit,
     pub mmu: Mmu,
-    /// The cycle from which each register's value can be used; the in-order core stores a `Wait` instead.
+    /// The number of the cycle from which each register's value can be used; a `Wait` in the in-order core.
     pub registers: Cycles<REGISTERS>,
     pub loads: Ring,
     pub stores: Stores,
@@ -78,12 +79,12 @@ impl Common {
     }
 
     /// The commit cycle of the last op.
-    pub fn now(&self) -> u64 {
+    pub fn now(&self) -> CoreCycle {
         self.commit.last()
     }
 
     /// Stays idle until `cycle`, for this cause. Returns whether that is later than now.
-    pub fn skip_to(&mut self, cycle: u64, cause: Cause) -> bool {
+    pub fn skip_to(&mut self, cycle: CoreCycle, cause: Cause) -> bool {
         let later = cycle > self.commit.last();
         if later {
             self.accounts.pass(cycle, cause);
@@ -100,7 +101,7 @@ impl Common {
     }
 
     /// Sends a software prefetch, its address translated at `translated`, to the first-level cache.
-    pub fn prefetch<M: CoreMemory>(&mut self, op: &Op, translated: u64, memory: &mut M) -> Prefetched {
+    pub fn prefetch<M: CoreMemory>(&mut self, op: &Op, translated: CoreCycle, memory: &mut M) -> Prefetched {
         let prefetched = memory.prefetch(translated, CoreAccess::of_prefetch(op));
         self.counts.prefetches += 1;
         self.counts.prefetches_dropped += u64::from(prefetched.level.is_none());
@@ -127,7 +128,7 @@ impl Common {
     }
 
     /// Statistics as if the core stayed idle until `cycle`.
-    pub fn stats_until(&self, cycle: u64) -> CoreStats {
+    pub fn stats_until(&self, cycle: CoreCycle) -> CoreStats {
         let mut accounts = self.accounts.clone();
         accounts.pass(cycle, Cause::Idle);
         CoreStats { counts: self.counts.clone(), books: accounts.books() }

@@ -5,6 +5,7 @@
 //! enters when one of its instructions is decoded. It hits from the next time fetch enters it, by a jump or
 //! from the preceding window.
 
+use doorbell_sim::CoreCycle;
 use serde::{Deserialize, Serialize};
 
 use crate::config::DecodedConfig;
@@ -63,7 +64,7 @@ impl Decoded {
     }
 
     /// The decode cycle of a group fetched in cycle `begin`.
-    pub(crate) fn decoded(&self, begin: u64) -> u64 {
+    pub(crate) fn decoded(&self, begin: CoreCycle) -> CoreCycle {
         begin + self.latency
     }
 

@@ -10,7 +10,7 @@
 //! line in which it starts.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES, Level};
-use doorbell_sim::op::Op;
+use doorbell_sim::{CoreCycle, Op};
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Bubble;
@@ -26,13 +26,13 @@ use crate::stats::{Cause, Counts};
 /// Cycles in which an op passed the front-end stages.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Fetched {
-    pub(crate) fetch: u64,
-    pub(crate) decode: u64,
-    pub(crate) rename: u64,
+    pub(crate) fetch: CoreCycle,
+    pub(crate) decode: CoreCycle,
+    pub(crate) rename: CoreCycle,
     /// The cycle from which it can be dispatched.
-    pub(crate) ready: u64,
+    pub(crate) ready: CoreCycle,
     /// The cycle until which nothing could be dispatched because of `bad`; 0 if there was no redirection.
-    pub(crate) bad_until: u64,
+    pub(crate) bad_until: CoreCycle,
     pub(crate) bad: Cause,
     /// The cause of its front-end delay.
     pub(crate) cause: Cause,
@@ -56,12 +56,12 @@ pub(crate) struct Front {
     misfetch_cycles: u64,
     /// When the current group's cache request was sent, after translation.
     #[serde(deserialize_with = "cycle")]
-    fetched: u64,
+    fetched: CoreCycle,
     /// When fetch of the group started, before translation.
     #[serde(deserialize_with = "cycle")]
-    began: u64,
+    began: CoreCycle,
     #[serde(deserialize_with = "cycle")]
-    arrived: u64,
+    arrived: CoreCycle,
     /// Ops that the group can still take.
     left: u32,
     line: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Front {
     hit_cycles: u64,
     /// The earliest fetch cycle of the next group, because of `floor_cause`.
     #[serde(deserialize_with = "cycle")]
-    floor: u64,
+    floor: CoreCycle,
     floor_cause: Cause,
     queue: Ring,
     /// Free fetch-queue entries required to start a group. An SMT thread takes a fetch turn only for a full
@@ -99,14 +99,14 @@ impl Front {
             tail: u64::from(config.front_end_depth) - 2,
             redirect_cycles: u64::from(config.redirect_cycles),
             misfetch_cycles: u64::from(config.misfetch_cycles),
-            fetched: 0,
-            began: 0,
-            arrived: 0,
+            fetched: CoreCycle::ZERO,
+            began: CoreCycle::ZERO,
+            arrived: CoreCycle::ZERO,
             left: 0,
             line: NOWHERE,
             page: NOWHERE,
             hit_cycles: 1,
-            floor: 0,
+            floor: CoreCycle::ZERO,
             floor_cause: Cause::Fetch,
             queue: Ring::new(config.fetch_queue),
             places: 1,
@@ -135,7 +135,7 @@ impl Front {
     ) -> Fetched {
         let line = op.fetch.0 / LINE_BYTES;
         let room = self.queue.free_from();
-        let (mut bad_until, mut bad, mut cause) = (0, Cause::Base, Cause::Fetch);
+        let (mut bad_until, mut bad, mut cause) = (CoreCycle::ZERO, Cause::Base, Cause::Fetch);
         let switched = self.decoded.as_mut().is_some_and(|decoded| decoded.move_to(op.fetch.0));
         if self.left == 0 || line != self.line || room > self.fetched || switched {
             (bad_until, bad) = self.redirected();
@@ -154,11 +154,11 @@ impl Front {
 
     /// The cycle until which a redirection costs slots at least, and its cause.
     #[inline]
-    fn redirected(&self) -> (u64, Cause) {
+    fn redirected(&self) -> (CoreCycle, Cause) {
         if matches!(self.floor_cause, Cause::Branch | Cause::Clear) {
             (self.floor + self.hit_cycles + 2 + self.tail, self.floor_cause)
         } else {
-            (0, Cause::Base)
+            (CoreCycle::ZERO, Cause::Base)
         }
     }
 
@@ -221,13 +221,13 @@ impl Front {
 
     /// Releases the fetch-queue entry of an op dispatched at `at`.
     #[inline(always)]
-    pub(crate) fn dispatched(&mut self, at: u64) {
+    pub(crate) fn dispatched(&mut self, at: CoreCycle) {
         self.queue.push(at + 1);
     }
 
     /// Redirects fetch after a branch executed at `executed`, according to its prediction.
     #[inline]
-    pub(crate) fn branch(&mut self, op: &Op, prediction: Prediction, executed: u64) {
+    pub(crate) fn branch(&mut self, op: &Op, prediction: Prediction, executed: CoreCycle) {
         if prediction.is_misprediction() {
             self.redirect(executed + self.redirect_cycles, Cause::Branch);
         } else if prediction == Prediction::Misfetched {
@@ -245,12 +245,12 @@ impl Front {
     }
 
     /// Refetches the violating load and all younger ops; the violation was detected in cycle `found`.
-    pub(crate) fn refetch(&mut self, found: u64) {
+    pub(crate) fn refetch(&mut self, found: CoreCycle) {
         self.redirect(found + self.redirect_cycles, Cause::Clear);
     }
 
     /// Flushes fetched ops and fetches nothing before `cycle`.
-    pub(crate) fn redirect(&mut self, cycle: u64, cause: Cause) {
+    pub(crate) fn redirect(&mut self, cycle: CoreCycle, cause: Cause) {
         self.left = 0;
         self.line = NOWHERE;
         if let Some(decoded) = &mut self.decoded {
@@ -261,7 +261,7 @@ impl Front {
     }
 
     /// The earliest fetch cycle of the next op or its group.
-    pub(crate) fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> CoreCycle {
         match self.queue.free_from() <= self.fetched && self.left > 0 {
             true => self.fetched,
             false => (self.fetched + 1).max(self.floor).max(self.queue.free_for(self.places)),
@@ -269,7 +269,7 @@ impl Front {
     }
 
     /// Fetches nothing more before `cycle`.
-    pub(crate) fn not_before(&mut self, cycle: u64) {
+    pub(crate) fn not_before(&mut self, cycle: CoreCycle) {
         if cycle > self.fetched {
             self.left = 0;
             self.floor = self.floor.max(cycle);

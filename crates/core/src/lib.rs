@@ -48,7 +48,7 @@ mod validate;
 mod wheel;
 
 use doorbell_sim::memory::{CoreMemory, Walk};
-use doorbell_sim::op::{Op, OpClass};
+use doorbell_sim::{CoreCycle, Op, OpClass};
 use serde::{Deserialize, Serialize};
 
 pub use branch::Prediction;
@@ -181,7 +181,7 @@ impl Core {
                 for op in ops {
                     if op.class == OpClass::Device {
                         let access = $core.begin_device(op, memory);
-                        $core.end_device(op, access, [0; 2], observer);
+                        $core.end_device(op, access, [CoreCycle::ZERO; 2], observer);
                     } else {
                         $step($core, op, memory, observer);
                     }
@@ -197,28 +197,28 @@ impl Core {
 
     /// The commit cycle of the last op.
     #[inline]
-    pub fn now(&self) -> u64 {
+    pub fn now(&self) -> CoreCycle {
         on_engine!(ref self, core => core.common().now())
     }
 
     /// The earliest fetch cycle of the next op or its fetch group. Memory gets no request from before this
     /// cycle.
     #[inline]
-    pub fn next_fetch(&self) -> u64 {
+    pub fn next_fetch(&self) -> CoreCycle {
         on_engine!(ref self, core => core.common().front.next())
     }
 
     /// Stays idle until `cycle` (WFI); then fetch restarts with an empty pipeline.
-    pub fn skip_to(&mut self, cycle: u64) {
+    pub fn skip_to(&mut self, cycle: CoreCycle) {
         self.skip(cycle, Cause::Idle);
     }
 
     /// Skips untimed execution until `cycle`: these cycles enter no statistic.
-    pub fn skip_untimed_to(&mut self, cycle: u64) {
+    pub fn skip_untimed_to(&mut self, cycle: CoreCycle) {
         self.skip(cycle, Cause::Untimed);
     }
 
-    fn skip(&mut self, cycle: u64, cause: Cause) {
+    fn skip(&mut self, cycle: CoreCycle, cause: Cause) {
         let cycle = cycle.max(self.slots_given_until());
         on_engine!(self, core => core.skip_to(cycle, cause));
     }
@@ -231,16 +231,16 @@ impl Core {
     /// Returns when a device access leaves the core. It does so at the head of the window, when it can no
     /// longer be squashed, and after older device accesses. It does not wait for older stores to memory:
     /// RISC-V orders I/O and memory only by `fence` with I/O sets.
-    pub fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> u64 {
+    pub fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> CoreCycle {
         assert!(self.device.is_none(), "only one device access at a time");
         let (access, sent) = match &mut self.engine {
             Engine::OutOfOrder(core) => {
                 let access = core.begin_device(op, memory);
-                (DeviceAccess::OutOfOrder(access), OutOfOrder::sent_at(&access))
+                (DeviceAccess::OutOfOrder(access), access.begun)
             }
             Engine::InOrder(core) => {
                 let access = core.begin_device(op, memory);
-                (DeviceAccess::InOrder(access), InOrder::sent_at(&access))
+                (DeviceAccess::InOrder(access), access.begun)
             }
         };
         self.device = Some(access);
@@ -251,12 +251,12 @@ impl Core {
     /// complex accepted the store. `done[1]` is when the acknowledgement of a store reaches the core; it
     /// matters for ordered device stores. Neither stores nor fences wait until the device itself has received
     /// the data.
-    pub fn end_device(&mut self, op: &Op, done: [u64; 2]) {
+    pub fn end_device(&mut self, op: &Op, done: [CoreCycle; 2]) {
         self.end_device_observed(op, done, &mut ());
     }
 
     /// Like [`end_device`](Core::end_device), with an observer.
-    pub fn end_device_observed<O: Observer>(&mut self, op: &Op, done: [u64; 2], observer: &mut O) {
+    pub fn end_device_observed<O: Observer>(&mut self, op: &Op, done: [CoreCycle; 2], observer: &mut O) {
         match (&mut self.engine, self.device.take()) {
             (Engine::OutOfOrder(core), Some(DeviceAccess::OutOfOrder(access))) => {
                 core.end_device(op, access, done, observer);
@@ -293,7 +293,7 @@ impl Core {
     }
 
     /// Statistics as if the core stayed idle until `cycle` (WFI).
-    pub fn stats_until(&self, cycle: u64) -> CoreStats {
+    pub fn stats_until(&self, cycle: CoreCycle) -> CoreStats {
         self.with_late(on_engine!(ref self, core => core.common().stats_until(cycle)))
     }
 

@@ -4,9 +4,9 @@
 //! A first-level hit adds no latency. A page enters the TLBs when its walk starts; later accesses to it do
 //! not wait for the end of the walk. Global pages are entered once per address space.
 
-use doorbell_sim::Ps;
 use doorbell_sim::calendar::Calendar;
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Walk};
+use doorbell_sim::{CoreCycle, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::config::TlbConfig;
@@ -95,10 +95,10 @@ impl Mmu {
         &mut self,
         side: Side,
         virt: u64,
-        at: u64,
+        at: CoreCycle,
         memory: &mut M,
         counts: &mut Counts,
-    ) -> u64 {
+    ) -> CoreCycle {
         let Some(space) = self.space else { return at };
         let first = match side {
             Side::Instruction => &mut self.instruction,
@@ -116,10 +116,10 @@ impl Mmu {
         side: Side,
         virt: u64,
         space: u16,
-        at: u64,
+        at: CoreCycle,
         memory: &mut M,
         counts: &mut Counts,
-    ) -> u64 {
+    ) -> CoreCycle {
         let known = self.second.look_up(virt, space);
         let walk = match known {
             Some(_) => None,
@@ -159,26 +159,18 @@ impl Mmu {
         // The duration was unknown when the gap was found: a walk that does not fit is booked after the gap.
         let walker = &mut self.walkers[walker];
         let late = walker.late();
-        walker.book_raw(begin, now - begin);
+        walker.book_raw(begin.number(), now - begin);
         counts.late_bookings += walker.late() - late;
-        walker.forget_before(begin.saturating_sub(BEHIND));
+        walker.forget_before(begin.saturating_sub(BEHIND).number());
         counts.walk_cycles += now - at;
         now
     }
 
     /// The walker that is free first from cycle `from` on, and when.
-    fn walker(&self, from: u64) -> (usize, u64) {
-        let (mut walker, mut free) = (0, u64::MAX);
-        for (number, one) in self.walkers.iter().enumerate() {
-            let gap = one.first_gap(Ps(from), Ps(1)).0;
-            if gap < free {
-                (walker, free) = (number, gap);
-            }
-            if free <= from {
-                break;
-            }
-        }
-        (walker, free)
+    fn walker(&self, from: CoreCycle) -> (usize, CoreCycle) {
+        let gap = |walker: &Calendar| CoreCycle::new(walker.first_gap(Ps(from.number()), Ps(1)).0);
+        let gaps = self.walkers.iter().map(gap).enumerate();
+        gaps.min_by_key(|(walker, gap)| (*gap, *walker)).expect("there is a walker")
     }
 
     /// Enters a page without advancing time.

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+use crate::saved::Number;
+
 /// Maximum length.
 pub(crate) const MOST: usize = 8192;
 
@@ -83,7 +85,9 @@ impl<'de, T: Copy + Deserialize<'de>> Deserialize<'de> for Modulo<T> {
 }
 
 /// Reads a list of cycles.
-pub(crate) fn cycles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Modulo<u64>, D::Error> {
+pub(crate) fn cycles<'de, D: Deserializer<'de>, T: Number<'de>>(
+    deserializer: D,
+) -> Result<Modulo<T>, D::Error> {
     Modulo::of(&crate::saved::cycles(deserializer)?).map_err(D::Error::custom)
 }
 

@@ -1,7 +1,7 @@
 //! Observers of ops, for pipeline logs. A core without an observer pays nothing for them.
 
 use doorbell_sim::memory::Level;
-use doorbell_sim::op::Op;
+use doorbell_sim::{CoreCycle, Op};
 
 use crate::branch::Prediction;
 
@@ -9,21 +9,21 @@ use crate::branch::Prediction;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
     /// Fetched.
-    pub fetch: u64,
+    pub fetch: CoreCycle,
     /// Decoded.
-    pub decode: u64,
+    pub decode: CoreCycle,
     /// Renamed (in-order: left decode).
-    pub rename: u64,
+    pub rename: CoreCycle,
     /// Dispatched to the window (in-order: issued).
-    pub dispatch: u64,
+    pub dispatch: CoreCycle,
     /// Issued to its unit.
-    pub issue: u64,
+    pub issue: CoreCycle,
     /// Executed: its result can be used.
-    pub complete: u64,
+    pub complete: CoreCycle,
     /// Committed.
-    pub commit: u64,
+    pub commit: CoreCycle,
     /// For stores: written to the cache.
-    pub written: u64,
+    pub written: CoreCycle,
     /// The level that served a load or atomic.
     pub level: Option<Level>,
     /// The outcome of its branch prediction.

@@ -1,6 +1,7 @@
 //! The issue queue shared by two SMT threads: occupied entries per cycle. The threads' ops do not arrive in
 //! time order, so that release times alone ([`wheel`](crate::wheel)) are not enough.
 
+use doorbell_sim::CoreCycle;
 use serde::{Deserialize, Serialize};
 
 use crate::bookings::SPAN;
@@ -12,7 +13,7 @@ pub(crate) struct Occupancy {
     /// Entries occupied in each cycle of the span that starts at `base`.
     taken: Vec<u16>,
     #[serde(deserialize_with = "cycle")]
-    base: u64,
+    base: CoreCycle,
     size: u16,
     /// Allocations that end after the span.
     far: Vec<Far>,
@@ -22,21 +23,21 @@ pub(crate) struct Occupancy {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Far {
     #[serde(deserialize_with = "cycle")]
-    from: u64,
+    from: CoreCycle,
     #[serde(deserialize_with = "cycle")]
-    until: u64,
+    until: CoreCycle,
 }
 
 impl Occupancy {
     pub(crate) fn new(size: u32) -> Occupancy {
-        Occupancy { taken: vec![0; SPAN as usize], base: 0, size: size as u16, far: Vec::new() }
+        Occupancy { taken: vec![0; SPAN as usize], base: CoreCycle::ZERO, size: size as u16, far: Vec::new() }
     }
 
     /// The first cycle from `from` on with a free entry.
     #[inline]
-    pub(crate) fn first_free(&self, from: u64) -> u64 {
+    pub(crate) fn first_free(&self, from: CoreCycle) -> CoreCycle {
         let mut at = from.max(self.base);
-        while at < self.base + SPAN && self.taken[(at % SPAN) as usize] >= self.size {
+        while at < self.base + SPAN && self.taken[(at.number() % SPAN) as usize] >= self.size {
             at += 1;
         }
         if at < self.base + SPAN || self.far.is_empty() { at } else { self.first_free_far(at) }
@@ -44,7 +45,7 @@ impl Occupancy {
 
     /// Like [`first_free`](Occupancy::first_free), after the span.
     #[cold]
-    fn first_free_far(&self, mut at: u64) -> u64 {
+    fn first_free_far(&self, mut at: CoreCycle) -> CoreCycle {
         loop {
             let here = || self.far.iter().filter(|far| far.from <= at && at < far.until);
             match here().map(|far| far.until).min() {
@@ -56,7 +57,7 @@ impl Occupancy {
 
     /// Allocates an entry from cycle `from` until `free_from`.
     #[inline]
-    pub(crate) fn take(&mut self, from: u64, free_from: u64) {
+    pub(crate) fn take(&mut self, from: CoreCycle, free_from: CoreCycle) {
         let end = self.base + SPAN;
         if free_from > end {
             self.far.push(Far { from, until: free_from });
@@ -66,17 +67,17 @@ impl Occupancy {
 
     /// Counts an entry in these cycles of the span.
     #[inline]
-    fn enter(&mut self, from: u64, to: u64) {
+    fn enter(&mut self, from: CoreCycle, to: CoreCycle) {
         self.each(from, to, |taken| taken.iter_mut().for_each(|taken| *taken += 1));
     }
 
     /// Applies `change` to these cycles of the span: one slice of the ring, or two if it wraps.
     #[inline]
-    fn each(&mut self, from: u64, to: u64, mut change: impl FnMut(&mut [u16])) {
+    fn each(&mut self, from: CoreCycle, to: CoreCycle, mut change: impl FnMut(&mut [u16])) {
         if from >= to {
             return;
         }
-        let [first, last] = [from, to - 1].map(|at| (at % SPAN) as usize);
+        let [first, last] = [from, to - 1].map(|at| (at.number() % SPAN) as usize);
         if first <= last {
             change(&mut self.taken[first..=last]);
         } else {
@@ -86,7 +87,7 @@ impl Occupancy {
     }
 
     /// Advances the span to `base`; no request comes for an earlier cycle any more.
-    pub(crate) fn advance(&mut self, base: u64) {
+    pub(crate) fn advance(&mut self, base: CoreCycle) {
         let end = self.base + SPAN;
         self.each(self.base, base.min(end), |taken| taken.fill(0));
         self.base = self.base.max(base);
@@ -97,7 +98,7 @@ impl Occupancy {
 
     /// Enters far allocations into the cycles between the old and the new end of the span.
     #[cold]
-    fn move_into_span(&mut self, end: u64) {
+    fn move_into_span(&mut self, end: CoreCycle) {
         let new_end = self.base + SPAN;
         for Far { from, until } in std::mem::take(&mut self.far) {
             self.enter(from.max(end).max(self.base), until.min(new_end));
@@ -123,6 +124,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn first_free(queue: &Occupancy, from: u64) -> u64 {
+        queue.first_free(CoreCycle::new(from)).number()
+    }
+
+    fn take(queue: &mut Occupancy, from: u64, until: u64) {
+        queue.take(CoreCycle::new(from), CoreCycle::new(until));
+    }
+
     proptest! {
         #[test]
         fn near_and_far_entries_match_an_unbounded_list(
@@ -132,15 +141,15 @@ mod tests {
             let (mut queue, mut all, mut base) = (Occupancy::new(size), Vec::<(u64, u64)>::new(), 0);
             for (kind, far, near, stay) in ops {
                 base += if kind == 0 { far } else { near / 8 };
-                queue.advance(base);
+                queue.advance(CoreCycle::new(base));
                 let from = base + if kind % 8 == 1 { far } else { near };
                 let full = |at: u64| all.iter().filter(|(from, until)| (*from..*until).contains(&at)).count();
                 let ends = all.iter().map(|entry| entry.1).filter(|until| *until > from);
                 let free = ends.chain([from]).filter(|at| full(*at) < size as usize).min();
                 let expected = free.expect("nothing is taken after the last end");
-                prop_assert_eq!(queue.first_free(from), expected);
+                prop_assert_eq!(first_free(&queue, from), expected);
                 let until = expected + 1 + if kind % 8 == 2 { far } else { stay };
-                queue.take(expected, until);
+                take(&mut queue, expected, until);
                 all.push((expected, until));
             }
         }
@@ -149,14 +158,14 @@ mod tests {
     #[test]
     fn a_full_queue_admits_at_the_first_release_in_any_request_order() {
         let mut queue = Occupancy::new(2);
-        queue.take(100, 150);
-        queue.take(100, 120);
-        assert_eq!(queue.first_free(100), 120, "illegal at 119, legal at 120");
-        assert_eq!(queue.first_free(80), 80, "a later allocation does not delay an earlier cycle");
-        queue.take(80, 200);
-        assert_eq!(queue.first_free(110), 150);
-        queue.advance(160);
-        queue.take(150, 170);
-        assert_eq!([queue.first_free(150), queue.first_free(170)], [170, 170]);
+        take(&mut queue, 100, 150);
+        take(&mut queue, 100, 120);
+        assert_eq!(first_free(&queue, 100), 120, "illegal at 119, legal at 120");
+        assert_eq!(first_free(&queue, 80), 80, "a later allocation does not delay an earlier cycle");
+        take(&mut queue, 80, 200);
+        assert_eq!(first_free(&queue, 110), 150);
+        queue.advance(CoreCycle::new(160));
+        take(&mut queue, 150, 170);
+        assert_eq!([first_free(&queue, 150), first_free(&queue, 170)], [170, 170]);
     }
 }

@@ -1,7 +1,7 @@
 //! Memory ordering, common to both pipelines: constraints of fences, atomics and device accesses on loads.
 //! Their constraints on stores are the store queue's `floor`.
 
-use doorbell_sim::Op;
+use doorbell_sim::{CoreCycle, Op};
 use serde::{Deserialize, Serialize};
 
 use crate::common::Common;
@@ -13,24 +13,24 @@ use crate::saved::cycle;
 pub(crate) struct MemoryOrder {
     /// The earliest issue cycle of loads (fences).
     #[serde(deserialize_with = "cycle")]
-    pub load: u64,
+    pub load: CoreCycle,
     /// The cycle by which all older loads are complete.
     #[serde(deserialize_with = "cycle")]
-    loads_done: u64,
+    loads_done: CoreCycle,
     /// When the last device store was accepted.
     #[serde(deserialize_with = "cycle")]
-    device_store: u64,
+    device_store: CoreCycle,
 }
 
 impl Common {
     /// Records a completed load.
     #[inline]
-    pub fn load_done(&mut self, complete: u64) {
+    pub fn load_done(&mut self, complete: CoreCycle) {
         self.order.loads_done = self.order.loads_done.max(complete);
     }
 
     /// Delays younger loads or stores until `done`, the completion of a fence or an acquiring atomic.
-    fn hold_back(&mut self, loads: bool, stores: bool, done: u64) {
+    fn hold_back(&mut self, loads: bool, stores: bool, done: CoreCycle) {
         if loads {
             self.order.load = self.order.load.max(done);
         }
@@ -40,13 +40,13 @@ impl Common {
     }
 
     /// The earliest cycle in which an atomic may execute, given the older stores and fences.
-    pub fn atomic_floor(&self) -> u64 {
+    pub fn atomic_floor(&self) -> CoreCycle {
         self.stores.all_written().max(self.stores.floor).max(self.order.load)
     }
 
     /// Records an atomic that was in the store queue since `from`, accessed its line at `translated`, and
     /// completed.
-    pub fn atomic_done(&mut self, op: &Op, from: u64, translated: u64, complete: u64) {
+    pub fn atomic_done(&mut self, op: &Op, from: CoreCycle, translated: CoreCycle, complete: CoreCycle) {
         self.stores.push_written(op, translated, complete);
         self.counts.atomics += 1;
         self.counts.sq_cycles += self.stores.all_written() - from;
@@ -59,8 +59,12 @@ impl Common {
     pub fn fence(&mut self, op: &Op) {
         self.counts.fences += 1;
         let [loads_before, stores_before, loads_after, stores_after] = op.fence();
-        let loads = if loads_before { self.order.loads_done } else { 0 };
-        let stores = if stores_before { self.stores.all_written().max(self.order.device_store) } else { 0 };
+        let loads = if loads_before { self.order.loads_done } else { CoreCycle::ZERO };
+        let stores = if stores_before {
+            self.stores.all_written().max(self.order.device_store)
+        } else {
+            CoreCycle::ZERO
+        };
         self.hold_back(loads_after, stores_after, loads.max(stores));
     }
 
@@ -71,7 +75,7 @@ impl Common {
 
     /// The earliest cycle in which a device access may leave, given the fences and, if it is ordered, the
     /// older stores.
-    pub fn device_floor(&self, op: &Op) -> u64 {
+    pub fn device_floor(&self, op: &Op) -> CoreCycle {
         match op.flags & Op::WRITES != 0 {
             true if self.is_ordered(op) => self.stores.floor.max(self.stores.all_written()),
             true => self.stores.floor,
@@ -81,7 +85,7 @@ impl Common {
 
     /// Records a device access that was in the pipeline since `from`: when it left the core, when it
     /// completed and, for a store, when the core received the acknowledgement.
-    pub fn device_done(&mut self, op: &Op, from: u64, [left, complete, acknowledged]: [u64; 3]) {
+    pub fn device_done(&mut self, op: &Op, from: CoreCycle, [left, complete, acknowledged]: [CoreCycle; 3]) {
         self.counts.device_accesses += 1;
         if op.flags & Op::WRITES == 0 {
             return self.load_done(complete);

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use doorbell_sim::CoreCycle;
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
@@ -18,7 +19,7 @@ use crate::stats::Cause;
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Stretch {
     #[serde(deserialize_with = "cycle")]
-    until: u64,
+    until: CoreCycle,
     /// Ops dispatched, and how many of them were squashed.
     used: u32,
     cleared: u32,
@@ -32,9 +33,9 @@ pub(crate) struct SlotLog {
     stretches: VecDeque<Stretch>,
     /// The end of the last stretch.
     #[serde(deserialize_with = "cycle")]
-    end: u64,
+    end: CoreCycle,
     #[serde(deserialize_with = "cycle")]
-    settled: u64,
+    settled: CoreCycle,
     /// Settled cycles that were not timed.
     #[serde(deserialize_with = "cycle")]
     untimed: u64,
@@ -42,13 +43,13 @@ pub(crate) struct SlotLog {
 
 impl SlotLog {
     /// The cycle up to which slots are settled.
-    pub(crate) fn settled(&self) -> u64 {
+    pub(crate) fn settled(&self) -> CoreCycle {
         self.settled
     }
 
     /// Timed cycles whose slots are settled.
     pub(crate) fn timed(&self) -> u64 {
-        self.settled - self.untimed
+        self.settled.number() - self.untimed
     }
 
     /// Number of unsettled stretches.
@@ -58,14 +59,19 @@ impl SlotLog {
 
     /// Closes the cycle in which ops were dispatched. If it had empty slots, [`empty`](SlotLog::empty) has
     /// already logged it.
-    pub(crate) fn begin(&mut self, open: u64, [used, cleared]: [u32; 2]) {
+    pub(crate) fn begin(&mut self, open: CoreCycle, [used, cleared]: [u32; 2]) {
         if used > 0 && self.end <= open {
             self.push(Stretch { until: open + 1, used, cleared, cause: Cause::Base });
         }
     }
 
     /// Logs cycles with empty slots; `used` ops were dispatched in the first of them.
-    pub(crate) fn empty(&mut self, cause: Cause, (from, to): (u64, u64), [used, cleared]: [u32; 2]) {
+    pub(crate) fn empty(
+        &mut self,
+        cause: Cause,
+        (from, to): (CoreCycle, CoreCycle),
+        [used, cleared]: [u32; 2],
+    ) {
         if used > 0 {
             self.push(Stretch { until: from + 1, used, cleared, cause });
         }
@@ -80,13 +86,13 @@ impl SlotLog {
     }
 
     /// Whether the saved log is consistent, and with the open cycle `open`.
-    pub(crate) fn ends_before(&self, open: u64) -> bool {
+    pub(crate) fn ends_before(&self, open: CoreCycle) -> bool {
         let mut ends = self.stretches.iter().map(|stretch| stretch.until);
         let first = ends.next().is_none_or(|first| first > self.settled);
         let sound = |stretch: &Stretch| stretch.cleared <= stretch.used && stretch.used <= 16;
         let last = self.stretches.back().map_or(self.settled, |stretch| stretch.until);
         first
-            && self.untimed <= self.settled
+            && self.untimed <= self.settled.number()
             && self
                 .stretches
                 .iter()
@@ -116,7 +122,7 @@ pub(crate) fn settle(threads: [&mut Accounts; 2]) {
         let stretches = [sleep(first), sleep(second)];
         let used: u64 = stretches.iter().map(|stretch| u64::from(stretch.used)).sum();
         let sleeps = stretches.map(|stretch| stretch.cause == Cause::Idle && stretch.used == 0);
-        let odd = to / 2 - from / 2;
+        let odd = to.number() / 2 - from.number() / 2;
         let turns = match sleeps {
             [true, false] => [0, to - from],
             [false, true] => [to - from, 0],

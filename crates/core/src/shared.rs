@@ -7,6 +7,7 @@
 //! demand is not known yet. Its fetch turns are therefore reserved where its next groups are expected,
 //! extrapolated from its recent fetch rate.
 
+use doorbell_sim::CoreCycle;
 use serde::{Deserialize, Serialize};
 
 use crate::bookings::{Bookings, BookingsState, guard, one};
@@ -32,8 +33,8 @@ pub(crate) const BEHIND_MAX: u64 = 1024;
 const PARTS: u64 = 256;
 
 /// Converts a cycle to parts; saturates, because a corrupt state may have any cycle.
-fn parts(cycle: u64) -> u64 {
-    cycle.saturating_mul(PARTS)
+fn parts(cycle: CoreCycle) -> u64 {
+    cycle.number().saturating_mul(PARTS)
 }
 
 /// Recent fetch rate of a thread.
@@ -41,7 +42,7 @@ fn parts(cycle: u64) -> u64 {
 pub(crate) struct Pace {
     /// The cycle of its last group.
     #[serde(deserialize_with = "cycle")]
-    last: u64,
+    last: CoreCycle,
     /// Recent average of cycles between two groups without competition, in parts of a cycle.
     #[serde(deserialize_with = "cycle")]
     gap: u64,
@@ -53,7 +54,7 @@ pub(crate) struct Shared {
     stages: Bookings,
     pub queue: Occupancy,
     /// The earliest fetch cycle of either thread.
-    pub floor: u64,
+    pub floor: CoreCycle,
     paces: [Pace; 2],
     /// The active thread.
     thread: usize,
@@ -67,7 +68,7 @@ pub(crate) struct SharedState {
     stages: BookingsState,
     queue: Occupancy,
     #[serde(deserialize_with = "cycle")]
-    floor: u64,
+    floor: CoreCycle,
     paces: [Pace; 2],
     thread: bool,
     #[serde(deserialize_with = "cycles")]
@@ -87,8 +88,8 @@ impl Shared {
         Shared {
             stages: Bookings::new(&limits),
             queue: Occupancy::new(config.iq),
-            floor: 0,
-            paces: [Pace { last: 0, gap: PARTS }; 2],
+            floor: CoreCycle::ZERO,
+            paces: [Pace { last: CoreCycle::ZERO, gap: PARTS }; 2],
             thread: 0,
             rival: None,
         }
@@ -96,7 +97,7 @@ impl Shared {
 
     /// Activates this thread, which fetches next at `own`; the other thread fetches next at `other`, if
     /// awake.
-    pub(crate) fn turn(&mut self, thread: usize, own: u64, other: Option<u64>) {
+    pub(crate) fn turn(&mut self, thread: usize, own: CoreCycle, other: Option<CoreCycle>) {
         let first = other.map_or(own, |other| own.min(other).max(own.max(other).saturating_sub(BEHIND_MAX)));
         self.floor = self.floor.max(first);
         self.queue.advance(self.floor);
@@ -106,11 +107,11 @@ impl Shared {
 
     /// Fetches a group in the first cycle from `from` on that is this thread's turn.
     #[inline]
-    pub(crate) fn fetch(&mut self, from: u64) -> u64 {
+    pub(crate) fn fetch(&mut self, from: CoreCycle) -> CoreCycle {
         let from = from.max(self.floor);
         let Pace { last, gap } = self.paces[self.thread];
         // Without the other thread it would have fetched now.
-        let alone = from.saturating_sub(last).clamp(1, BEHIND_MAX) * PARTS;
+        let alone = from.since(last).clamp(1, BEHIND_MAX) * PARTS;
         let gap = gap - gap / 8 + alone / 8;
         let mut at = from;
         loop {
@@ -130,13 +131,13 @@ impl Shared {
 
     /// The first cycle from `from` on with a free slot of a stage.
     #[inline]
-    pub(crate) fn first(&self, stage: Stage, from: u64) -> u64 {
+    pub(crate) fn first(&self, stage: Stage, from: CoreCycle) -> CoreCycle {
         self.stages.first_free(from, guard(stage as u32))
     }
 
     /// Takes a slot of a stage in the first cycle from `from` on that has a free one.
     #[inline]
-    pub(crate) fn take(&mut self, stage: Stage, from: u64) -> u64 {
+    pub(crate) fn take(&mut self, stage: Stage, from: CoreCycle) -> CoreCycle {
         let at = self.first(stage, from);
         self.stages.take(at, one(stage as u32), self.floor);
         at
@@ -144,7 +145,7 @@ impl Shared {
 
     /// Dispatches an op in the first cycle from `from` on with a dispatch slot and an issue-queue entry.
     #[inline]
-    pub(crate) fn dispatch(&mut self, from: u64) -> u64 {
+    pub(crate) fn dispatch(&mut self, from: CoreCycle) -> CoreCycle {
         let mut at = from;
         loop {
             let slot = self.first(Stage::Dispatch, at);

@@ -7,7 +7,7 @@
 //! "in-order"` no store is written before an older one. Entries are released in program order.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES};
-use doorbell_sim::op::Op;
+use doorbell_sim::{CoreCycle, Op};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{PipelineConfig, StoreDrain};
@@ -44,16 +44,16 @@ pub(crate) struct Store {
     bytes: u64,
     /// The cycle from which its address is known.
     #[serde(deserialize_with = "cycle")]
-    pub(crate) known: u64,
+    pub(crate) known: CoreCycle,
     /// The cycle from which its data can be forwarded.
     #[serde(deserialize_with = "cycle")]
-    pub(crate) data: u64,
+    pub(crate) data: CoreCycle,
     /// The cycle in which it is written to the cache.
     #[serde(deserialize_with = "cycle")]
-    pub(crate) drained: u64,
+    pub(crate) drained: CoreCycle,
     /// The cycle from which its entry can be reused.
     #[serde(deserialize_with = "cycle")]
-    released: u64,
+    released: CoreCycle,
     pub(crate) pc: u64,
     /// The previous store in the same hash bucket.
     previous: u64,
@@ -79,24 +79,24 @@ pub(crate) struct Stores {
     buckets: Modulo<u64>,
     /// The cycle by which the addresses of all stores are known.
     #[serde(deserialize_with = "cycle")]
-    known: u64,
+    known: CoreCycle,
     /// The cycle by which all stores are written.
     #[serde(deserialize_with = "cycle")]
-    released: u64,
+    released: CoreCycle,
     /// The earliest cycle in which a store may be sent to the cache (fences).
     #[serde(deserialize_with = "cycle")]
-    pub(crate) floor: u64,
+    pub(crate) floor: CoreCycle,
     sender: Limiter,
     in_order: bool,
     /// Write completion of each in-flight store slot, and the next slot in in-order mode.
     #[serde(deserialize_with = "cycles")]
-    ends: Vec<u64>,
+    ends: Vec<CoreCycle>,
     next_end: usize,
     /// Slots in use: the maximum number of stores in flight.
     under_way: usize,
     last_line: u64,
     #[serde(deserialize_with = "cycle")]
-    last_end: u64,
+    last_end: CoreCycle,
 }
 
 impl Stores {
@@ -107,16 +107,16 @@ impl Stores {
             next: size,
             size,
             buckets: Modulo::new(BUCKETS, 0),
-            known: 0,
-            released: 0,
-            floor: 0,
+            known: CoreCycle::ZERO,
+            released: CoreCycle::ZERO,
+            floor: CoreCycle::ZERO,
             sender: Limiter::new(config.drain_width),
             in_order: config.store_drain == StoreDrain::InOrder,
-            ends: vec![0; config.drains_in_flight as usize],
+            ends: vec![CoreCycle::ZERO; config.drains_in_flight as usize],
             next_end: 0,
             under_way: config.drains_in_flight as usize,
             last_line: NOWHERE,
-            last_end: 0,
+            last_end: CoreCycle::ZERO,
         }
     }
 
@@ -133,19 +133,19 @@ impl Stores {
 
     /// The cycle from which the next store has a free entry.
     #[inline(always)]
-    pub(crate) fn free_from(&self) -> u64 {
+    pub(crate) fn free_from(&self) -> CoreCycle {
         self.entry(self.next - self.size).released
     }
 
     /// The cycle by which the addresses of all older stores are known.
     #[inline(always)]
-    pub(crate) fn all_known(&self) -> u64 {
+    pub(crate) fn all_known(&self) -> CoreCycle {
         self.known
     }
 
     /// The cycle by which all older stores are written; from then on the last one's entry is free.
     #[inline(always)]
-    pub(crate) fn all_written(&self) -> u64 {
+    pub(crate) fn all_written(&self) -> CoreCycle {
         self.released
     }
 
@@ -157,13 +157,17 @@ impl Stores {
 
     /// The cycle in which the address of store `number` is known; 0 if it has left the queue.
     #[inline]
-    pub(crate) fn address_known(&self, number: u64) -> u64 {
-        if number + self.size >= self.next && number < self.next { self.entry(number).known } else { 0 }
+    pub(crate) fn address_known(&self, number: u64) -> CoreCycle {
+        if number + self.size >= self.next && number < self.next {
+            self.entry(number).known
+        } else {
+            CoreCycle::ZERO
+        }
     }
 
     /// The youngest store that overlaps `span` and is not yet in the cache at cycle `at`.
     #[inline]
-    pub(crate) fn youngest(&self, span: Span, at: u64) -> Option<&Store> {
+    pub(crate) fn youngest(&self, span: Span, at: CoreCycle) -> Option<&Store> {
         let mut number = *self.buckets.get(bucket(span.line));
         while number >= self.next - self.size {
             let store = self.entry(number);
@@ -183,11 +187,11 @@ impl Stores {
     pub(crate) fn push<const THREADS: bool, M: CoreMemory>(
         &mut self,
         op: &Op,
-        [known, data, commit]: [u64; 3],
+        [known, data, commit]: [CoreCycle; 3],
         memory: &mut M,
         counts: &mut Counts,
         shared: Option<&mut Shared>,
-    ) -> u64 {
+    ) -> CoreCycle {
         let span = Span::of(op);
         let drained = self.drain::<THREADS, M>(op, span.line, commit, memory, counts, shared);
         self.enter(op.pc, span, [known, data, drained]);
@@ -195,7 +199,7 @@ impl Stores {
     }
 
     /// Enters an atomic, which is written when it completes.
-    pub(crate) fn push_written(&mut self, op: &Op, known: u64, written: u64) {
+    pub(crate) fn push_written(&mut self, op: &Op, known: CoreCycle, written: CoreCycle) {
         let mut span = Span::of(op);
         if op.flags & Op::WRITES == 0 {
             span.bytes = 0;
@@ -204,7 +208,7 @@ impl Stores {
     }
 
     #[inline]
-    fn enter(&mut self, pc: u64, span: Span, [known, data, drained]: [u64; 3]) {
+    fn enter(&mut self, pc: u64, span: Span, [known, data, drained]: [CoreCycle; 3]) {
         self.known = self.known.max(known);
         self.released = self.released.max(drained);
         let bucket = self.buckets.get_mut(bucket(span.line));
@@ -229,11 +233,11 @@ impl Stores {
         &mut self,
         op: &Op,
         line: u64,
-        commit: u64,
+        commit: CoreCycle,
         memory: &mut M,
         counts: &mut Counts,
         shared: Option<&mut Shared>,
-    ) -> u64 {
+    ) -> CoreCycle {
         let mut ready = self.sender.peek((commit + 1).max(self.floor));
         if THREADS && let Some(shared) = &shared {
             ready = shared.first(Stage::Drain, ready);
@@ -281,7 +285,7 @@ fn bucket(line: u64) -> u64 {
 }
 
 #[inline]
-fn earliest(ends: &[u64]) -> usize {
+fn earliest(ends: &[CoreCycle]) -> usize {
     let mut best = 0;
     for place in 1..ends.len() {
         if ends[place] < ends[best] {

@@ -16,6 +16,7 @@ use crate::settle::settle;
 use crate::shared::{Shared, SharedState};
 use crate::stats::{Cause, CoreStats};
 use crate::{Core, Engine};
+use doorbell_sim::CoreCycle;
 
 /// Unsettled stretches of slots allowed before they are settled.
 const WAITING_MAX: usize = 256;
@@ -89,7 +90,7 @@ impl Core {
     /// The cycle by which threads are scheduled: the commit of the last op for a core without SMT, the next
     /// fetch for a thread. Ops of sibling threads are thus timed in fetch order.
     #[inline]
-    pub fn clock(&self) -> u64 {
+    pub fn clock(&self) -> CoreCycle {
         match (&self.thread, &self.engine) {
             (Some(_), Engine::OutOfOrder(core)) => core.common().front.next(),
             _ => self.now(),
@@ -100,13 +101,13 @@ impl Core {
     /// it would not have fetched earlier anyway, it continues as if it had not slept. Call this before
     /// [`take_turn`](Core::take_turn), which delays its fetch until after the slots given to the sibling.
     #[inline]
-    pub fn has_slept_until(&self, cycle: u64) -> bool {
+    pub fn has_slept_until(&self, cycle: CoreCycle) -> bool {
         cycle > self.now().max(self.clock())
     }
 
     /// Statistics of a thread up to `cycle`, settled with its sibling's slots. `sleep` marks the threads that
     /// sleep until then.
-    pub fn stats_with_sibling(&self, sibling: &Core, sleep: [bool; 2], cycle: u64) -> CoreStats {
+    pub fn stats_with_sibling(&self, sibling: &Core, sleep: [bool; 2], cycle: CoreCycle) -> CoreStats {
         let thread = self.thread.expect("only a core with SMT threads has a sibling");
         let [mut own, mut other] = [self, sibling].map(|core| match &core.engine {
             Engine::OutOfOrder(core) => core.common().accounts.clone(),
@@ -120,10 +121,10 @@ impl Core {
     }
 
     /// The cycle up to which the slots of a sleeping thread were given to its sibling.
-    pub(crate) fn slots_given_until(&self) -> u64 {
+    pub(crate) fn slots_given_until(&self) -> CoreCycle {
         match (&self.thread, &self.engine) {
             (Some(_), Engine::OutOfOrder(core)) => core.common().accounts.open,
-            _ => 0,
+            _ => CoreCycle::ZERO,
         }
     }
 

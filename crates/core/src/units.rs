@@ -8,7 +8,7 @@
 //! Ports are counted in [`bookings`](crate::bookings), non-pipelined units in
 //! [`long_units`](crate::long_units).
 
-use doorbell_sim::op::OpClass;
+use doorbell_sim::{CoreCycle, OpClass};
 use serde::{Deserialize, Serialize};
 
 use crate::bookings::{Bookings, BookingsState, guard, one};
@@ -49,9 +49,9 @@ pub(crate) struct Units {
     needs: [Need; OpClass::COUNT],
     taken: Bookings,
     /// No later op issues before this cycle.
-    floor: u64,
+    floor: CoreCycle,
     /// Per pool: no unit is free before this cycle.
-    hints: [u64; POOLS],
+    hints: [CoreCycle; POOLS],
     /// The non-pipelined units of each pool.
     long: [LongUnits; POOLS],
 }
@@ -61,8 +61,8 @@ pub(crate) struct Units {
 pub(crate) struct UnitsState {
     taken: BookingsState,
     #[serde(deserialize_with = "cycle")]
-    floor: u64,
-    hints: Cycles<POOLS>,
+    floor: CoreCycle,
+    hints: Cycles<POOLS, CoreCycle>,
     long: [LongUnits; POOLS],
 }
 
@@ -88,7 +88,7 @@ impl Units {
             Need { pool, latency: small(latency), interval: small(interval) }
         });
         let (taken, long) = (Bookings::new(&limits), limits.map(LongUnits::new));
-        Units { needs, taken, floor: 0, hints: [0; POOLS], long }
+        Units { needs, taken, floor: CoreCycle::ZERO, hints: [CoreCycle::ZERO; POOLS], long }
     }
 
     /// Cycles from issue to result.
@@ -99,7 +99,7 @@ impl Units {
 
     /// Issues an op of `class` in the first cycle from `from` on. No later op will issue before `floor`.
     #[inline(always)]
-    pub(crate) fn issue(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
+    pub(crate) fn issue(&mut self, class: OpClass, from: CoreCycle, floor: CoreCycle) -> CoreCycle {
         let Need { pool, interval, .. } = self.needs[class as usize];
         self.floor = floor;
         if interval > 1 {
@@ -118,7 +118,7 @@ impl Units {
     }
 
     /// Like [`issue`](Units::issue), for a unit that is busy for several cycles.
-    fn issue_long(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
+    fn issue_long(&mut self, class: OpClass, from: CoreCycle, floor: CoreCycle) -> CoreCycle {
         const GUARD: u64 = guard(Pool::Issue as u32);
         let need = self.needs[class as usize];
         let interval = u64::from(need.interval);
@@ -136,7 +136,7 @@ impl Units {
 
     /// Writes a result in the first cycle from `from` on.
     #[inline(always)]
-    pub(crate) fn write_back(&mut self, from: u64) -> u64 {
+    pub(crate) fn write_back(&mut self, from: CoreCycle) -> CoreCycle {
         const GUARD: u64 = guard(Pool::Writeback as u32);
         let mut at = from;
         while !self.taken.try_take(at, GUARD, one(Pool::Writeback as u32), self.floor) {
@@ -219,34 +219,38 @@ mod tests {
         Units::new(&config)
     }
 
+    fn issue(units: &mut Units, class: OpClass, from: u64, floor: u64) -> u64 {
+        units.issue(class, CoreCycle::new(from), CoreCycle::new(floor)).number()
+    }
+
     #[test]
     fn a_pipelined_unit_is_free_in_the_next_cycle() {
         let mut units = units();
-        assert_eq!([0; 3].map(|_| units.issue(OpClass::Int, 7, 1)), [7, 7, 8]);
-        assert_eq!([0; 2].map(|_| units.issue(OpClass::Load, 7, 1)), [7, 8], "three issues per cycle");
-        assert_eq!([0; 3].map(|_| units.write_back(9)), [9, 9, 10]);
+        assert_eq!([0; 3].map(|_| issue(&mut units, OpClass::Int, 7, 1)), [7, 7, 8]);
+        assert_eq!([0; 2].map(|_| issue(&mut units, OpClass::Load, 7, 1)), [7, 8], "three issues per cycle");
+        assert_eq!([9; 3].map(|from| units.write_back(CoreCycle::new(from)).number()), [9, 9, 10]);
     }
 
     #[test]
     fn a_divider_is_busy_for_exactly_its_interval() {
         let mut units = units();
-        assert_eq!(units.issue(OpClass::IntDiv, 30, 1), 30);
+        assert_eq!(issue(&mut units, OpClass::IntDiv, 30, 1), 30);
         assert_eq!(
-            units.issue(OpClass::IntDiv, 21, 1),
+            issue(&mut units, OpClass::IntDiv, 21, 1),
             40,
             "a gap of nine cycles before the first is too short"
         );
-        assert_eq!(units.issue(OpClass::IntDiv, 20, 1), 20, "a gap of ten suffices");
-        assert_eq!(units.issue(OpClass::IntDiv, 31, 1), 50);
+        assert_eq!(issue(&mut units, OpClass::IntDiv, 20, 1), 20, "a gap of ten suffices");
+        assert_eq!(issue(&mut units, OpClass::IntDiv, 31, 1), 50);
     }
 
     #[test]
     fn a_divider_sustains_its_rate_with_a_long_queue() {
         let mut units = units();
-        let starts = [0; 1000].map(|_| units.issue(OpClass::IntDiv, 5, 1));
+        let starts = [0; 1000].map(|_| issue(&mut units, OpClass::IntDiv, 5, 1));
         assert!(starts.iter().enumerate().all(|(n, start)| *start == 5 + 10 * n as u64));
         assert_eq!(
-            units.issue(OpClass::IntDiv, 5_000, 4_000),
+            issue(&mut units, OpClass::IntDiv, 5_000, 4_000),
             5 + 10_000,
             "only starts before the floor are dropped"
         );
@@ -266,7 +270,7 @@ mod tests {
                     2 => (OpClass::Load, &mut load, 2),
                     _ => (OpClass::IntMul, &mut mul, 1),
                 };
-                let at = units.issue(class, floor + wait, floor);
+                let at = issue(&mut units, class, floor + wait, floor);
                 let expected = (floor + wait..).find(|at| table[*at as usize] < limit && all[*at as usize] < 3);
                 prop_assert_eq!(Some(at), expected);
                 table[at as usize] += 1;

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use doorbell_sim::CoreCycle;
 use serde::{Deserialize, Serialize};
 
 use crate::modulo::Modulo;
@@ -18,21 +19,28 @@ pub(crate) struct Wheel {
     /// Releases in each cycle of the span.
     counts: Modulo<u16>,
     #[serde(deserialize_with = "cycle")]
-    now: u64,
+    now: CoreCycle,
     size: u32,
     held: u32,
     in_wheel: u32,
-    far: BinaryHeap<Reverse<u64>>,
+    far: BinaryHeap<Reverse<CoreCycle>>,
 }
 
 impl Wheel {
     pub(crate) fn new(size: u32) -> Wheel {
-        Wheel { counts: Modulo::new(SPAN, 0), now: 0, size, held: 0, in_wheel: 0, far: BinaryHeap::new() }
+        Wheel {
+            counts: Modulo::new(SPAN, 0),
+            now: CoreCycle::ZERO,
+            size,
+            held: 0,
+            in_wheel: 0,
+            far: BinaryHeap::new(),
+        }
     }
 
     /// The first cycle from `at` on with a free entry. `at` never decreases.
     #[inline]
-    pub(crate) fn admit(&mut self, at: u64) -> u64 {
+    pub(crate) fn admit(&mut self, at: CoreCycle) -> CoreCycle {
         if at == self.now + 1 && self.far.is_empty() {
             // The common case: one cycle later, and an empty heap.
             self.now = at;
@@ -48,11 +56,11 @@ impl Wheel {
 
     /// Allocates an entry that can be reused from cycle `free_from` on.
     #[inline]
-    pub(crate) fn push(&mut self, free_from: u64) {
+    pub(crate) fn push(&mut self, free_from: CoreCycle) {
         debug_assert!(free_from > self.now);
         self.held += 1;
         if free_from - self.now < SPAN {
-            *self.counts.get_mut(free_from) += 1;
+            *self.counts.get_mut(free_from.number()) += 1;
             self.in_wheel += 1;
         } else {
             self.far.push(Reverse(free_from));
@@ -62,13 +70,13 @@ impl Wheel {
     /// Releases the entries of the current cycle.
     #[inline(always)]
     fn release(&mut self) {
-        let released = u32::from(std::mem::take(self.counts.get_mut(self.now)));
+        let released = u32::from(std::mem::take(self.counts.get_mut(self.now.number())));
         self.held -= released;
         self.in_wheel -= released;
     }
 
     #[inline(never)]
-    fn advance(&mut self, at: u64) {
+    fn advance(&mut self, at: CoreCycle) {
         while self.now < at && self.in_wheel > 0 {
             self.now += 1;
             self.release();
@@ -94,13 +102,13 @@ impl Wheel {
     /// Whether saved state is consistent and matches this configuration.
     pub(crate) fn is_compatible(&self, fresh: &Wheel) -> bool {
         let counted: u32 = self.counts.all().iter().map(|count| u32::from(*count)).sum();
-        let far_is_sound = self.far.iter().all(|at| at.0 > self.now && at.0 < u64::MAX / 4);
+        let far_is_sound = self.far.iter().all(|at| at.0 > self.now && at.0.number() < u64::MAX / 4);
         self.counts.all().len() == fresh.counts.all().len()
             && self.size == fresh.size
             && self.held <= self.size
             && counted == self.in_wheel
             && u64::from(self.in_wheel) + self.far.len() as u64 == u64::from(self.held)
-            && *self.counts.get(self.now) == 0
+            && *self.counts.get(self.now.number()) == 0
             && far_is_sound
     }
 }
@@ -113,15 +121,15 @@ mod tests {
     #[test]
     fn a_full_queue_admits_exactly_at_the_first_release() {
         let mut wheel = Wheel::new(2);
-        assert_eq!(wheel.admit(1), 1);
-        wheel.push(50);
-        assert_eq!(wheel.admit(1), 1);
-        wheel.push(20);
-        assert_eq!(wheel.admit(19), 20, "illegal at 19, legal at 20");
-        wheel.push(5_000);
-        assert_eq!(wheel.admit(21), 50);
-        wheel.push(6_000);
-        assert_eq!(wheel.admit(60), 5_000, "beyond the wheel's span");
+        assert_eq!(wheel.admit(CoreCycle::new(1)).number(), 1);
+        wheel.push(CoreCycle::new(50));
+        assert_eq!(wheel.admit(CoreCycle::new(1)).number(), 1);
+        wheel.push(CoreCycle::new(20));
+        assert_eq!(wheel.admit(CoreCycle::new(19)).number(), 20, "illegal at 19, legal at 20");
+        wheel.push(CoreCycle::new(5_000));
+        assert_eq!(wheel.admit(CoreCycle::new(21)).number(), 50);
+        wheel.push(CoreCycle::new(6_000));
+        assert_eq!(wheel.admit(CoreCycle::new(60)).number(), 5_000, "beyond the wheel's span");
     }
 
     proptest! {
@@ -136,8 +144,8 @@ mod tests {
                     at = plain.remove(0);
                     plain.retain(|free| *free > at);
                 }
-                prop_assert_eq!(wheel.admit(at), at);
-                wheel.push(at + stay);
+                prop_assert_eq!(wheel.admit(CoreCycle::new(at)).number(), at);
+                wheel.push(CoreCycle::new(at + stay));
                 plain.push(at + stay);
             }
         }

@@ -6,8 +6,7 @@ use doorbell_core::{
     StoreDrain,
 };
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Level, Prefetched, Served, Walk};
-use doorbell_sim::op::{Op, OpClass};
-use doorbell_sim::ports::PhysAddr;
+use doorbell_sim::{CoreCycle, Op, OpClass, PhysAddr};
 
 fn wide() -> PipelineConfig {
     PipelineConfig::default()
@@ -581,13 +580,14 @@ fn waiting_for_an_interrupt_is_idle_time() {
         watch(&mut core, &program.ops, &mut Simple::new(100));
         let now = core.now();
         core.skip_to(now);
-        core.skip_to(3_000_000);
-        assert_eq!(core.now(), 3_000_000);
+        let woken = CoreCycle::new(3_000_000);
+        core.skip_to(woken);
+        assert_eq!(core.now(), woken);
         let stages = watch(&mut core, &program.ops, &mut Simple::new(100));
-        assert_eq!(stages[0].fetch, 3_000_000);
+        assert_eq!(stages[0].fetch, woken);
         let books = core.stats().books;
-        assert_eq!(books.cpi_idle, 3_000_000 - now);
-        assert_eq!(books.slots_idle, u64::from(config.slots()) * (3_000_000 - now));
+        assert_eq!(books.cpi_idle, woken - now);
+        assert_eq!(books.slots_idle, u64::from(config.slots()) * (woken - now));
         assert_books_balance(&core);
     }
 }
@@ -595,13 +595,13 @@ fn waiting_for_an_interrupt_is_idle_time() {
 /// A memory in which everything hits in 2 cycles and page-table entries take 10; 4 KiB pages, three levels.
 #[derive(Default)]
 struct Paged {
-    walks: Vec<(u64, PhysAddr)>,
+    walks: Vec<(CoreCycle, PhysAddr)>,
     /// Page faults of each walk.
     faults: u8,
 }
 
 impl CoreMemory for Paged {
-    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+    fn access(&mut self, cycle: CoreCycle, access: CoreAccess) -> Served {
         if access.kind == doorbell_sim::memory::AccessKind::Walk {
             self.walks.push((cycle, access.addr));
             return Served { at: cycle + 10, level: Level::L2 };
@@ -609,7 +609,7 @@ impl CoreMemory for Paged {
         Served { at: cycle + 2, level: Level::L1 }
     }
 
-    fn prefetch(&mut self, cycle: u64, _: CoreAccess) -> Prefetched {
+    fn prefetch(&mut self, cycle: CoreCycle, _: CoreAccess) -> Prefetched {
         Prefetched { at: cycle + 2, level: Some(Level::L1) }
     }
 
@@ -699,7 +699,7 @@ fn warmed_predictors_and_tlbs_have_no_misses() {
                 _ => learning.branch(op),
             }
         }
-        assert_eq!((core.now(), core.stats().counts.ops), (0, 0));
+        assert_eq!((core.now(), core.stats().counts.ops), (CoreCycle::ZERO, 0));
         core.execute(&program.ops, &mut Paged::default());
         let counts = core.stats().counts;
         assert_eq!(counts.walks + counts.dtlb_misses + counts.itlb_misses, 0);

@@ -107,7 +107,7 @@ fn a_prefetch_walk_does_not_delay_younger_ops() {
             let stages = watch(&mut core, &program.ops, &mut Simple { walk, ..Simple::new(100) });
             assert_eq!(core.stats().counts.dtlb_misses, 1, "{kind:?}");
             assert!(stages[0].complete - stages[0].issue > 3 * 31, "{kind:?}: three entries are far");
-            stages[1].issue.saturating_sub(stages[0].issue)
+            stages[1].issue.since(stages[0].issue)
         };
         assert!(after(true) <= 1, "{kind:?}");
         assert_eq!(after(false) > 90, kind == CoreKind::InOrder, "{kind:?}");

@@ -5,9 +5,9 @@ use doorbell_core::{
     Core, CoreKind, CoreState, DirectionPredictor, MemoryDependence, PipelineConfig, StoreDrain,
 };
 use doorbell_sim::memory::Walk;
-use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats;
+use doorbell_sim::{CoreCycle, PhysAddr};
 use proptest::prelude::*;
 
 /// Any valid configuration.
@@ -60,7 +60,8 @@ proptest! {
         let mut core = Core::new(&config);
         let mut memory = memory(seed);
         let mut rng = Rng::stream(seed, "interruptions");
-        let (mut commit, mut dispatch, mut before, mut untimed) = (0, 0, core.stats(), 0);
+        let (mut commit, mut dispatch, mut before, mut untimed) =
+            (CoreCycle::ZERO, CoreCycle::ZERO, core.stats(), 0);
         for chunk in ops.chunks(1 + rng.below(60) as usize) {
             for stages in watch(&mut core, chunk, &mut memory) {
                 prop_assert!(stages.fetch < stages.decode && stages.decode < stages.rename);

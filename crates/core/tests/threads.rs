@@ -2,9 +2,9 @@
 
 use crate::common::{Program, Simple, block, feed, random_config, random_ops, run, turn, watch};
 use doorbell_core::{Books, Core, CoreState, PipelineConfig, Stages};
-use doorbell_sim::op::Op;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats;
+use doorbell_sim::{CoreCycle, Op};
 use proptest::prelude::*;
 
 /// A chain of loads that hit: a latency-bound thread.
@@ -130,7 +130,7 @@ fn partitionable(mut config: PipelineConfig) -> PipelineConfig {
 }
 
 /// The cycle accounts of both threads up to a cycle.
-fn books(threads: &[Core; 2], sleep: [bool; 2], cycle: u64) -> [Books; 2] {
+fn books(threads: &[Core; 2], sleep: [bool; 2], cycle: CoreCycle) -> [Books; 2] {
     let [first, second] = threads;
     [
         first.stats_with_sibling(second, sleep, cycle).books,
@@ -145,7 +145,7 @@ struct Shaken {
     done: [usize; 2],
     asleep: [bool; 2],
     /// The latest cycle whose accounts were read.
-    now: u64,
+    now: CoreCycle,
     memory: Simple,
     rng: Rng,
 }
@@ -159,7 +159,7 @@ impl Shaken {
             programs: [0; 2].map(|_| random_ops(&mut rng, 400, true)),
             done: [0; 2],
             asleep: [false; 2],
-            now: 0,
+            now: CoreCycle::ZERO,
             memory: Simple::default(),
             rng,
         }

@@ -6,7 +6,7 @@ use doorbell_memory::prefetch::PrefetchKind;
 use doorbell_memory::{FlatMemory, MainMemory, MemorySystem};
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
 use doorbell_sim::ports::{DmaPurpose, PhysAddr};
-use doorbell_sim::{Bytes, Hertz, Ps};
+use doorbell_sim::{Bytes, CoreCycle, Hertz, Ps};
 
 const BASE: u64 = 0x8000_0000;
 
@@ -62,10 +62,10 @@ fn loads_over<M: MainMemory>(name: &str, config: &MemoryConfig, memory: M, span:
         return;
     }
     let mut system = system(config, memory);
-    let (mut cycle, mut count) = (0, 0u64);
+    let (mut cycle, mut count) = (CoreCycle::ZERO, 0u64);
     let lines = span / 64;
     assert!(lines.is_power_of_two());
-    let mut step = |system: &mut MemorySystem<M>, cycle: &mut u64| {
+    let mut step = |system: &mut MemorySystem<M>, cycle: &mut CoreCycle| {
         // Visits all lines cyclically, so that each level has its expected misses; the line numbers are
         // scrambled so that the host's branch predictor cannot learn them.
         count = (count * 1_103_515_245 + 12_345) & (lines - 1);

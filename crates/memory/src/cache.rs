@@ -1,7 +1,7 @@
 //! One cache: tags, and the resources that limit its throughput.
 
 use doorbell_sim::memory::{LINE_BYTES, Level};
-use doorbell_sim::ports::PhysAddr;
+use doorbell_sim::{Cycle, Domain, PhysAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::config::CacheConfig;
@@ -16,20 +16,20 @@ use crate::tags::{Evicted, Flags, Slot, Tags, TagsState};
 /// others are ahead.
 const BEHIND: u64 = 2048;
 
-/// One cache; see the module. Times are in cycles of the cache's clock.
+/// One cache in clock domain `D`; see the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Cache {
-    pub tags: Tags,
-    pub ports: Ports,
+pub(crate) struct Cache<D> {
+    pub tags: Tags<D>,
+    pub ports: Ports<D>,
     /// Ports taken by a line fill.
     pub fill_ports: u32,
     /// Link for lines to the upper caches, if it is narrower than the ports.
-    pub data: Option<Link>,
-    pub mshrs: InFlight,
-    pub buffer: InFlight,
+    pub data: Option<Link<D>>,
+    pub mshrs: InFlight<D>,
+    pub buffer: InFlight<D>,
     /// Current time: no request is expected from more than [`BEHIND`] cycles before it, so older bookings are
     /// dropped.
-    pub now: u64,
+    pub now: Cycle<D>,
     pub latency: u64,
     /// From a line's arrival after a miss to its delivery to the requester.
     pub response: u64,
@@ -43,15 +43,27 @@ pub(crate) struct Cache {
 
 /// Saved state of a cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CacheState {
+#[serde(bound = "")]
+pub(crate) struct CacheState<D> {
     tags: (TagsState, ReplacerState),
-    ports: SlotsState,
-    data: Option<SlotsState>,
-    mshrs: InFlightState,
-    buffer: InFlightState,
-    now: u64,
+    ports: SlotsState<D>,
+    data: Option<SlotsState<D>>,
+    mshrs: InFlightState<D>,
+    buffer: InFlightState<D>,
+    now: Cycle<D>,
     prefetcher: PrefetcherState,
     stats: CacheStats,
+}
+
+/// How a request gets a line that is present.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival<D> {
+    /// When the request can use the line.
+    pub at: Cycle<D>,
+    /// Level that the data come from.
+    pub level: Level,
+    /// The line is still in flight.
+    pub merged: bool,
 }
 
 /// Level with this number in the tags' arrival words.
@@ -65,9 +77,9 @@ fn level(number: u8) -> Level {
     }
 }
 
-impl Cache {
+impl<D: Domain> Cache<D> {
     /// An empty cache; the ports' booking ring covers `window` cycles.
-    pub fn new(config: &CacheConfig, window: usize) -> Cache {
+    pub fn new(config: &CacheConfig, window: usize) -> Cache<D> {
         let tags = Tags::new(config.sets(), config.ways, config.replacement);
         let prefetcher = Prefetcher::new(&config.prefetch);
         Cache {
@@ -78,7 +90,7 @@ impl Cache {
             data: (config.bytes_per_cycle > 0).then(|| Link::new(config.bytes_per_cycle, window)),
             mshrs: InFlight::new(config.mshrs),
             buffer: InFlight::new(config.write_buffers),
-            now: 0,
+            now: Cycle::ZERO,
             latency: u64::from(config.latency),
             response: u64::from(config.response),
             fill: u64::from(config.fill),
@@ -88,7 +100,7 @@ impl Cache {
     }
 
     /// Enables [`Tags::quick_use`] if the configuration allows it.
-    pub fn enable_quick(mut self) -> Cache {
+    pub fn enable_quick(mut self) -> Cache<D> {
         self.quick = !self.prefetcher.is_on() && self.tags.enable_quick();
         self
     }
@@ -99,8 +111,8 @@ impl Cache {
     }
 
     /// Returns when a request that comes at `t` gets a port.
-    #[inline]
-    pub fn port(&mut self, t: u64) -> u64 {
+    #[inline(always)]
+    pub fn port(&mut self, t: Cycle<D>) -> Cycle<D> {
         let at = self.ports.take(t, self.now);
         if at != t {
             self.stats.port_wait_cycles += at - t;
@@ -111,16 +123,16 @@ impl Cache {
     /// Returns when a line's first bytes, ready at `t`, leave for the upper caches. The critical word goes
     /// first.
     #[inline]
-    pub fn send(&mut self, t: u64) -> u64 {
+    pub fn send(&mut self, t: Cycle<D>) -> Cycle<D> {
         let Some(data) = &mut self.data else { return t };
-        let at = data.take_many(t, LINE_BYTES, self.now).0;
+        let at = data.take_many(t, LINE_BYTES, self.now).first;
         self.stats.port_wait_cycles += at - t;
         at
     }
 
     /// Takes ports for the fill of a line that arrives at `t`.
     #[inline]
-    pub fn write_line(&mut self, t: u64) {
+    pub fn write_line(&mut self, t: Cycle<D>) {
         for _ in 0..self.fill_ports {
             self.ports.take(t + self.fill, self.now);
         }
@@ -128,36 +140,44 @@ impl Cache {
 
     /// Returns when a miss detected at `t` gets a miss register.
     #[inline]
-    pub fn admit(&mut self, t: u64) -> u64 {
+    pub fn admit(&mut self, t: Cycle<D>) -> Cycle<D> {
         let at = self.mshrs.admit(t);
         self.stats.mshr_wait_cycles += at - t;
         at
     }
 
     /// Holds a miss register.
-    pub fn hold(&mut self, line: u32, from: u64, until: u64) {
+    pub fn hold(&mut self, line: u32, from: Cycle<D>, until: Cycle<D>) {
         self.mshrs.hold(line, from, until, self.now.saturating_sub(BEHIND));
         self.stats.mshr_cycles = self.mshrs.busy();
     }
 
     /// Returns when a dirty line that leaves at `t` gets a write-back buffer.
-    pub fn buffer(&mut self, t: u64) -> u64 {
+    pub fn buffer(&mut self, t: Cycle<D>) -> Cycle<D> {
         let at = self.buffer.admit(t);
         self.stats.buffer_wait_cycles += at - t;
         at
     }
 
     /// Holds a write-back buffer.
-    pub fn hold_buffer(&mut self, line: u32, from: u64, until: u64) {
+    pub fn hold_buffer(&mut self, line: u32, from: Cycle<D>, until: Cycle<D>) {
         self.buffer.hold(line, from, until, self.now.saturating_sub(BEHIND));
     }
 
-    /// Returns when a request that would get its data at `normal` can use a present line, the level that the
-    /// data come from, and whether the line is still in flight.
+    /// Arrival of a present line for a request that would get its data at `normal`.
     #[inline]
-    pub fn arrival(&mut self, slot: Slot, line: u32, normal: u64, here: Level) -> (u64, Level, bool) {
+    pub fn arrival<const TIMED: bool>(
+        &mut self,
+        slot: Slot,
+        line: u32,
+        normal: Cycle<D>,
+        here: Level,
+    ) -> Arrival<D> {
+        if !TIMED {
+            return Arrival { at: Cycle::ZERO, level: here, merged: false };
+        }
         if self.tags.is_settled(slot, normal) || self.tags.ready(slot).0 <= normal {
-            (normal, here, false)
+            Arrival { at: normal, level: here, merged: false }
         } else {
             self.merge(slot, line, normal)
         }
@@ -166,7 +186,7 @@ impl Cache {
     /// Waits for a line in flight. If its request has a later time than this one, only because calls are out
     /// of time order, the line is fetched at this request's time.
     #[cold]
-    fn merge(&mut self, slot: Slot, line: u32, normal: u64) -> (u64, Level, bool) {
+    fn merge(&mut self, slot: Slot, line: u32, normal: Cycle<D>) -> Arrival<D> {
         let (mut ready, from_level) = self.tags.ready(slot);
         if let Some(held) = self.mshrs.find(line, normal)
             && normal < held.from
@@ -175,7 +195,7 @@ impl Cache {
             ready = normal + (ready - held.from);
             self.tags.set_ready(slot, ready, from_level);
         }
-        (ready, level(from_level), true)
+        Arrival { at: ready, level: level(from_level), merged: true }
     }
 
     /// The counters. To keep hits cheap, accesses are only summed here.
@@ -193,7 +213,7 @@ impl Cache {
         line: u32,
         flags: Flags,
         mask: u32,
-        (at, level): (u64, Level),
+        (at, level): (Cycle<D>, Level),
         reused: bool,
     ) -> (Slot, Option<Evicted>) {
         let (slot, evicted) = self.tags.insert(line, flags, mask, (at, level as u8), reused);
@@ -234,7 +254,7 @@ impl Cache {
         flags
     }
 
-    pub fn save(&self) -> CacheState {
+    pub fn save(&self) -> CacheState<D> {
         CacheState {
             tags: self.tags.save(),
             ports: self.ports.save(),
@@ -248,7 +268,7 @@ impl Cache {
     }
 
     /// Checks a saved state for a memory of `lines` lines; no time may be after `latest`.
-    pub fn check(&self, state: &CacheState, lines: u32, latest: u64) -> Result<(), String> {
+    pub fn check(&self, state: &CacheState<D>, lines: u32, latest: Cycle<D>) -> Result<(), String> {
         self.tags.check(&state.tags, lines, latest)?;
         self.ports.check(&state.ports, latest)?;
         match (&self.data, &state.data) {
@@ -268,7 +288,7 @@ impl Cache {
         self.prefetcher.check(&state.prefetcher, lines)
     }
 
-    pub fn restore(&mut self, state: CacheState) {
+    pub fn restore(&mut self, state: CacheState<D>) {
         self.tags.restore(state.tags);
         self.ports.restore(state.ports);
         if let (Some(data), Some(saved)) = (&mut self.data, state.data) {

@@ -3,15 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory, Level, Served};
+use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory, Level};
 use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::rng::Rng;
-use doorbell_sim::{Bytes, Hertz, Ps};
+use doorbell_sim::{Bytes, Domain, Hertz, Ps};
 
 use crate::backing::FlatMemory;
+use crate::cache::Cache;
 use crate::coherence::config::{Answers, CoherenceKind};
 use crate::coherence::stats::SharingStats;
 use crate::config::{Inclusion, MemoryConfig, PrivateConfig};
+use crate::plain_cycles::{Served, core_access};
 use crate::system::{HartSide, MemorySystem};
 use crate::ways::WayMask;
 
@@ -47,7 +49,7 @@ fn system_with(config: &MemoryConfig, harts: usize, ram: Bytes) -> System {
 }
 
 fn access(system: &mut System, hart: usize, cycle: u64, kind: AccessKind, offset: u64) -> Served {
-    system.core_access(hart, cycle, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0x1000 })
+    core_access(system, hart, cycle, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0x1000 })
 }
 
 fn load(system: &mut System, hart: usize, cycle: u64) -> Served {
@@ -203,13 +205,18 @@ fn take(system: &mut System, step: Step) {
     }
 }
 
+/// State of each line in a cache.
+fn states<D: Domain>(cache: &Cache<D>, lines: u32) -> impl Iterator<Item = Option<u8>> {
+    (0..lines).map(|line| cache.tags.find(line).map(|slot| cache.tags.flags(slot).0 & 0xb))
+}
+
 /// State of each line in each hart's caches and the LLC.
 fn state(system: &System, lines: u32) -> Vec<Option<u8>> {
     let mut all = Vec::new();
-    let caches = system.harts.iter().flat_map(|hart| [&hart.l1i, &hart.l1d, &hart.l2]);
-    for cache in caches.chain([&system.llc]) {
-        all.extend((0..lines).map(|line| cache.tags.find(line).map(|slot| cache.tags.flags(slot).0 & 0xb)));
+    for cache in system.harts.iter().flat_map(|hart| [&hart.l1i, &hart.l1d, &hart.l2]) {
+        all.extend(states(cache, lines));
     }
+    all.extend(states(&system.llc, lines));
     all
 }
 

@@ -10,14 +10,16 @@
 //! the hart's other L1, supplied from there at once.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
+use doorbell_sim::{CoreCycle, UncoreCycle};
 
 use crate::backing::MainMemory;
+use crate::cache::Arrival;
 use crate::coherence::sharing::word;
 use crate::config::{Inclusion, WalkEntry};
-use crate::prefetch::Targets;
 use crate::system::MemorySystem;
 use crate::tags::{Evicted, Flags, Quick};
 
+mod hardware_prefetch;
 mod software_prefetch;
 
 /// Origin of a request to the level below.
@@ -41,22 +43,27 @@ pub(crate) struct LineRequest {
     pub words: u8,
 }
 
-/// Response of the L2, in core cycles.
+/// Response of the L2.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineResponse {
-    pub at: u64,
+    pub at: CoreCycle,
     pub level: Level,
     /// State granted to the hart, and class of the line.
     pub flags: Flags,
     /// When the L2 look-up was done.
-    lookup_done: u64,
+    lookup_done: CoreCycle,
     /// The L2 missed, or this was the first use of a prefetched line.
     trigger: bool,
 }
 
 impl<M: MainMemory> MemorySystem<M> {
     #[inline(always)]
-    pub(crate) fn access<const TIMED: bool>(&mut self, h: usize, cycle: u64, access: CoreAccess) -> Served {
+    pub(crate) fn access<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        cycle: CoreCycle,
+        access: CoreAccess,
+    ) -> Served {
         let Some(line) = self.ram.line(access.addr) else { return self.outside(h, cycle) };
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
         if access.kind == AccessKind::Walk && self.harts[h].walks == WalkEntry::L2 {
@@ -64,13 +71,13 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let hart = &mut self.harts[h];
         let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
-        let begin = if TIMED { l1.port(cycle) } else { 0 };
-        let there = if TIMED { begin + l1.latency } else { u64::MAX };
+        let begin = if TIMED { l1.port(cycle) } else { CoreCycle::ZERO };
+        let there = if TIMED { begin + l1.latency } else { CoreCycle::MAX };
         let quick = if l1.quick { l1.tags.quick_use(line, there, own) } else { Quick::Unsure };
         match quick {
             Quick::Used(flags) => {
                 l1.stats.hits += 1;
-                let at = if TIMED { there } else { 0 };
+                let at = if TIMED { there } else { CoreCycle::ZERO };
                 self.account::<TIMED>(h, (line, access.kind), flags, Level::L1, cycle, at);
                 Served { at, level: Level::L1 }
             }
@@ -84,8 +91,8 @@ impl<M: MainMemory> MemorySystem<M> {
     fn access_l1<const TIMED: bool>(
         &mut self,
         h: usize,
-        cycle: u64,
-        begin: u64,
+        cycle: CoreCycle,
+        begin: CoreCycle,
         access: CoreAccess,
     ) -> Served {
         let line = self.ram.line(access.addr).expect("the caller has checked that the address is in RAM");
@@ -108,8 +115,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         l1.tags.touch(slot);
         let normal = begin + l1.latency;
-        let (at, level, merged) =
-            if TIMED { l1.arrival(slot, line, normal, Level::L1) } else { (0, Level::L1, false) };
+        let Arrival { at, level, merged } = l1.arrival::<TIMED>(slot, line, normal, Level::L1);
         *if merged { &mut l1.stats.merges } else { &mut l1.stats.hits } += 1;
         let first_use = flags.is_prefetched();
         if first_use {
@@ -131,8 +137,8 @@ impl<M: MainMemory> MemorySystem<M> {
         (line, kind): (u32, AccessKind),
         flags: Flags,
         level: Level,
-        cycle: u64,
-        at: u64,
+        cycle: CoreCycle,
+        at: CoreCycle,
     ) {
         let stats = &mut self.harts[h].stats;
         let cycles = if TIMED { at - cycle } else { 0 };
@@ -164,8 +170,8 @@ impl<M: MainMemory> MemorySystem<M> {
     fn miss_l1<const TIMED: bool>(
         &mut self,
         h: usize,
-        cycle: u64,
-        begin: u64,
+        cycle: CoreCycle,
+        begin: CoreCycle,
         access: CoreAccess,
         upgrade: bool,
     ) -> Served {
@@ -173,7 +179,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
         let l1 = self.harts[h].l1(code);
         let noticed = begin + l1.latency;
-        let out = if TIMED { l1.admit(noticed) } else { 0 };
+        let out = if TIMED { l1.admit(noticed) } else { CoreCycle::ZERO };
         let request =
             LineRequest { hart: h, line, own, code, origin: Origin::Demand, words: word(access.addr) };
         let answer = self.request_for_l1::<TIMED>(request, out, upgrade);
@@ -195,7 +201,7 @@ impl<M: MainMemory> MemorySystem<M> {
     fn walk_at_l2<const TIMED: bool>(
         &mut self,
         h: usize,
-        cycle: u64,
+        cycle: CoreCycle,
         line: u32,
         access: CoreAccess,
     ) -> Served {
@@ -212,7 +218,7 @@ impl<M: MainMemory> MemorySystem<M> {
     fn request_for_l1<const TIMED: bool>(
         &mut self,
         request: LineRequest,
-        out: u64,
+        out: CoreCycle,
         upgrade: bool,
     ) -> LineResponse {
         let mut answer = self.request_l2::<TIMED>(request, out);
@@ -227,10 +233,10 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// A request that reaches the L2 at `t`.
-    fn request_l2<const TIMED: bool>(&mut self, request: LineRequest, t: u64) -> LineResponse {
+    fn request_l2<const TIMED: bool>(&mut self, request: LineRequest, t: CoreCycle) -> LineResponse {
         let demand = request.origin == Origin::Demand;
         let l2 = &mut self.harts[request.hart].l2;
-        let lookup_done = if TIMED { l2.port(t) + l2.latency } else { 0 };
+        let lookup_done = if TIMED { l2.port(t) + l2.latency } else { CoreCycle::ZERO };
         l2.stats.prefetch_requests += u64::from(!demand);
         let Some(slot) = l2.tags.find(request.line) else {
             return self.miss_l2::<TIMED>(request, lookup_done, false);
@@ -240,11 +246,7 @@ impl<M: MainMemory> MemorySystem<M> {
             return self.miss_l2::<TIMED>(request, lookup_done, true);
         }
         l2.tags.touch(slot);
-        let (at, level, merged) = if TIMED {
-            l2.arrival(slot, request.line, lookup_done, Level::L2)
-        } else {
-            (0, Level::L2, false)
-        };
+        let Arrival { at, level, merged } = l2.arrival::<TIMED>(slot, request.line, lookup_done, Level::L2);
         let first_use = demand && flags.is_prefetched();
         if demand {
             *if merged { &mut l2.stats.merges } else { &mut l2.stats.hits } += 1;
@@ -264,17 +266,18 @@ impl<M: MainMemory> MemorySystem<M> {
     fn miss_l2<const TIMED: bool>(
         &mut self,
         request: LineRequest,
-        lookup_done: u64,
+        lookup_done: CoreCycle,
         upgrade: bool,
     ) -> LineResponse {
-        let out = if TIMED { self.harts[request.hart].l2.admit(lookup_done) } else { 0 };
-        let requested = if TIMED { self.to_shared(request.hart, out) } else { 0 };
+        let (mut out, mut requested) = (CoreCycle::ZERO, UncoreCycle::ZERO);
         if TIMED {
+            out = self.harts[request.hart].l2.admit(lookup_done);
+            requested = self.to_shared(request.hart, out);
             self.advance_cycle(self.to_shared(request.hart, self.harts[request.hart].l2.now));
         }
         let got = self.request_llc::<TIMED>(request, requested, upgrade);
         let response = self.harts[request.hart].l2.response;
-        let at = if TIMED { self.to_core(request.hart, got.at) + response } else { 0 };
+        let at = if TIMED { self.to_core(request.hart, got.at) + response } else { CoreCycle::ZERO };
         let l2 = &mut self.harts[request.hart].l2;
         if request.origin == Origin::Demand {
             l2.stats.missed(got.flags.class());
@@ -309,7 +312,7 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         request: LineRequest,
         answer: &LineResponse,
-        out: u64,
+        out: CoreCycle,
         upgrade: bool,
     ) {
         let crate::system::Private { l1i, l1d, l2, directory, .. } = &mut self.harts[request.hart];
@@ -372,8 +375,8 @@ impl<M: MainMemory> MemorySystem<M> {
         h: usize,
         line: u32,
         flags: Flags,
-        ready: (u64, Level),
-    ) -> u64 {
+        ready: (CoreCycle, Level),
+    ) -> CoreCycle {
         let hart = &mut self.harts[h];
         let (_, evicted) = hart.l2.insert(line, flags, u32::MAX, ready, false);
         if TIMED {
@@ -393,7 +396,12 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// A victim leaves a hart's caches for a line that arrives at `ready`. Returns when it has left.
     #[inline(always)]
-    fn leave_private<const TIMED: bool>(&mut self, h: usize, evicted: Evicted, ready: u64) -> u64 {
+    fn leave_private<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        evicted: Evicted,
+        ready: CoreCycle,
+    ) -> CoreCycle {
         if !evicted.flags.is_dirty() && self.inclusion != Inclusion::Exclusive {
             return ready;
         }
@@ -402,15 +410,15 @@ impl<M: MainMemory> MemorySystem<M> {
         self.traffic.core_to_llc_bytes += 64;
         if !TIMED {
             let ways = hart.llc_ways;
-            self.evict_into_llc::<false>(evicted, 0, ways);
-            return 0;
+            self.evict_into_llc::<false>(evicted, UncoreCycle::ZERO, ways);
+            return CoreCycle::ZERO;
         }
         let evicts = hart.l2.buffer(ready + hart.l2.fill);
         let free = evicts - hart.l2.fill;
         let leaves = self.to_shared(h, evicts);
-        let sent = self.harts[h].to.take_many(leaves, 64, self.llc.now).1;
+        let sent = self.harts[h].to.take_many(leaves, 64, self.llc.now).last;
         let (core, home) = (self.core_stop(h), self.home(evicted.line));
-        let arrives = self.carry(core, home, sent, 64).1 + self.latency;
+        let arrives = self.carry(core, home, sent, 64).last + self.latency;
         let taken = self.llc_port(evicted.line, arrives);
         let room = self.evict_into_llc::<true>(evicted, taken, self.harts[h].llc_ways);
         let until = self.to_core(h, room.max(taken + 1));
@@ -420,7 +428,13 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// With `levels = 2`, a victim leaves an L1 for a line that arrives at `ready`. Returns when it has left.
     #[inline(never)]
-    fn leave_l1<const TIMED: bool>(&mut self, h: usize, code: bool, evicted: Evicted, ready: u64) -> u64 {
+    fn leave_l1<const TIMED: bool>(
+        &mut self,
+        h: usize,
+        code: bool,
+        evicted: Evicted,
+        ready: CoreCycle,
+    ) -> CoreCycle {
         let hart = &mut self.harts[h];
         let slot = hart.l2.tags.find(evicted.line).expect("the directory includes the L1s");
         let mut flags = hart.l2.tags.flags(slot);
@@ -436,64 +450,5 @@ impl<M: MainMemory> MemorySystem<M> {
         hart.l2.give_up(slot);
         self.remove_sharer(h, evicted.line);
         self.leave_private::<TIMED>(h, Evicted { line: evicted.line, flags, level }, ready)
-    }
-
-    /// Trains the L1's prefetcher with an access whose L1 look-up was done at `t`, and issues its prefetches.
-    #[inline(never)]
-    fn prefetch_l1<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, t: u64, trigger: bool) {
-        let code = access.kind == AccessKind::Fetch;
-        let offset = self.ram.offset(access.addr);
-        let targets: Targets = self.harts[h].l1(code).prefetcher.train(access.pc, offset, trigger);
-        let lines = self.ram.lines;
-        for line in targets.as_slice().iter().copied().filter(|line| *line < lines) {
-            let l1 = self.harts[h].l1(code);
-            if l1.tags.find(line).is_some() {
-                continue;
-            }
-            if TIMED && l1.mshrs.admit(t) > t {
-                l1.stats.prefetches_dropped += 1;
-                continue;
-            }
-            l1.stats.prefetches += 1;
-            let request = LineRequest { hart: h, line, own: false, code, origin: Origin::Prefetch, words: 0 };
-            let answer = self.request_for_l1::<TIMED>(request, t, false);
-            self.fill_l1::<TIMED>(request, &answer, t, false);
-        }
-    }
-
-    /// The same for the L2's prefetcher, with an access that missed the L1.
-    #[inline]
-    fn prefetch_l2<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &LineResponse) {
-        if self.harts[h].l2.prefetcher.is_on() {
-            self.prefetch_l2_on::<TIMED>(h, access, answer);
-        }
-    }
-
-    #[inline(never)]
-    fn prefetch_l2_on<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &LineResponse) {
-        let (offset, t) = (self.ram.offset(access.addr), answer.lookup_done);
-        let targets = self.harts[h].l2.prefetcher.train(access.pc, offset, answer.trigger);
-        let lines = self.ram.lines;
-        for line in targets.as_slice().iter().copied().filter(|line| *line < lines) {
-            let l2 = &mut self.harts[h].l2;
-            if l2.tags.find(line).is_some() {
-                continue;
-            }
-            if TIMED && l2.mshrs.admit(t) > t {
-                l2.stats.prefetches_dropped += 1;
-                continue;
-            }
-            l2.stats.prefetches += 1;
-            let code = access.kind == AccessKind::Fetch;
-            self.miss_l2::<TIMED>(
-                LineRequest { hart: h, line, own: false, code, origin: Origin::Prefetch, words: 0 },
-                t,
-                false,
-            );
-            let l2 = &mut self.harts[h].l2;
-            if let Some(slot) = l2.tags.find(line) {
-                l2.tags.set_flags(slot, l2.tags.flags(slot).with_prefetched(true));
-            }
-        }
     }
 }

@@ -16,9 +16,9 @@
 //! A written line is usable as soon as the write is visible. Writes are timed ahead, so a core may request
 //! the line at an earlier time than the write; it then does not wait for the write.
 
-use doorbell_sim::Ps;
 use doorbell_sim::memory::{DmaAccess, DmaEntryPoint, HostMemory, LINE_BYTES, Level};
 use doorbell_sim::ports::{DmaPurpose, PhysAddr};
+use doorbell_sim::{CoreCycle, Ps, UncoreCycle};
 
 use crate::backing::MainMemory;
 use crate::class::{Access, DataClass};
@@ -27,6 +27,7 @@ use crate::coherence::{Probe, ProbeResult};
 use crate::config::Inclusion;
 use crate::dca::{DEVICES_MAX, Inbound, LineEvent, Part, Placement};
 use crate::fabric::{Moment, Stop};
+use crate::llc::MemoryRead;
 use crate::system::MemorySystem;
 use crate::tags::{Flags, Slot};
 use crate::ways::WayMask;
@@ -75,15 +76,20 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// Returns when the LLC look-up of a device's request is done. The request enters at `now` and carries
     /// `bytes`. On the memory bus the caches snoop it at once.
-    fn llc_lookup<const TIMED: bool>(&mut self, now: Ps, bytes: u64, (line, device): (u32, u8)) -> u64 {
+    fn llc_lookup<const TIMED: bool>(
+        &mut self,
+        now: Ps,
+        bytes: u64,
+        (line, device): (u32, u8),
+    ) -> UncoreCycle {
         if !TIMED {
-            return 0;
+            return UncoreCycle::ZERO;
         }
         let entered = self.clock.edge_at_or_after(now);
         let leaves = match self.entry(device) {
             DmaEntryPoint::RootComplex => {
                 let last =
-                    if bytes > 0 { self.io_in.take_many(entered, bytes, self.llc.now).1 } else { entered };
+                    if bytes > 0 { self.io_in.take_many(entered, bytes, self.llc.now).last } else { entered };
                 last + self.io_latency
             }
             DmaEntryPoint::Llc | DmaEntryPoint::LlcHeaders => entered,
@@ -92,7 +98,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let (stop, home) = (self.device_stop(device), self.home(line));
         let there = match bytes {
             0 => self.request(stop, home, leaves),
-            bytes => self.carry(stop, home, leaves, bytes).1,
+            bytes => self.carry(stop, home, leaves, bytes).last,
         };
         self.llc_port(line, there) + self.llc.latency
     }
@@ -102,7 +108,7 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         private: &ProbeResult,
         lookup_done: Moment,
-    ) -> u64 {
+    ) -> UncoreCycle {
         self.traffic.snoops += 1;
         self.fetch_copy::<TIMED>(private, false, lookup_done, Requester::Home).at
     }
@@ -111,7 +117,7 @@ impl<M: MainMemory> MemorySystem<M> {
     fn access_outside_ram(&mut self, now: Ps) -> Ps {
         self.devices.outside_ram += 1;
         let there = self.clock.edge_at_or_after(now) + 2 * self.io_latency;
-        self.time(there)
+        self.clock.edge(there)
     }
 
     /// Sets the line's class to that of the device's access, in RAM's table and in the LLC.
@@ -154,16 +160,16 @@ impl<M: MainMemory> MemorySystem<M> {
             return Ps::ZERO;
         }
         if entry == DmaEntryPoint::MemoryBus {
-            return self.time(data);
+            return self.clock.edge(data);
         }
         let (home, stop) = (self.home(line), self.device_stop(access.device));
-        let (head, tail) = self.carry(home, stop, data, bytes.max(1));
+        let sent = self.carry(home, stop, data, bytes.max(1));
         match entry {
             DmaEntryPoint::RootComplex => {
-                let last = self.io_out.take_many(head, bytes.max(1), self.llc.now).1.max(tail);
-                self.time(last + self.io_latency)
+                let out = self.io_out.take_many(sent.first, bytes.max(1), self.llc.now);
+                self.clock.edge(out.last.max(sent.last) + self.io_latency)
             }
-            _ => self.time(tail),
+            _ => self.clock.edge(sent.last),
         }
     }
 
@@ -186,8 +192,8 @@ impl<M: MainMemory> MemorySystem<M> {
         line: u32,
         slot: Option<Slot>,
         private: &ProbeResult,
-        (lookup_done, class, access): (u64, DataClass, &DmaAccess),
-    ) -> u64 {
+        (lookup_done, class, access): (UncoreCycle, DataClass, &DmaAccess),
+    ) -> UncoreCycle {
         let mut used = private.fresh;
         let mut data = lookup_done;
         if let Some(slot) = slot {
@@ -198,9 +204,9 @@ impl<M: MainMemory> MemorySystem<M> {
             used |= flags.is_fresh();
             self.llc.tags.set_flags(slot, flags.with_fresh(false));
             if TIMED && !private.dirty {
-                let merged;
-                (data, _, merged) = self.llc.arrival(slot, line, lookup_done, Level::Llc);
-                self.devices.merges += u64::from(merged);
+                let arrival = self.llc.arrival::<true>(slot, line, lookup_done, Level::Llc);
+                data = arrival.at;
+                self.devices.merges += u64::from(arrival.merged);
             }
         }
         self.devices.fresh_used_by_device += u64::from(used);
@@ -217,15 +223,11 @@ impl<M: MainMemory> MemorySystem<M> {
     fn read_for_device<const TIMED: bool>(
         &mut self,
         line: u32,
-        lookup_done: u64,
+        lookup_done: UncoreCycle,
         class: DataClass,
         access: &DmaAccess,
-    ) -> u64 {
-        let (out, data, merged) = match TIMED {
-            true => self.read_memory(line, lookup_done),
-            false => (0, 0, false),
-        };
-        self.traffic.memory_reads += u64::from(!TIMED);
+    ) -> UncoreCycle {
+        let MemoryRead { out, data, merged } = self.read_memory::<TIMED>(line, lookup_done);
         self.devices.merges += u64::from(merged);
         let mut free = data;
         if let Some(ways) = self.steering.read_ways(access) {
@@ -290,7 +292,7 @@ impl<M: MainMemory> MemorySystem<M> {
             self.llc.tags.missed(line);
         }
         done = self.put::<TIMED>(line, slot, access, placement, Moment { at: done, stop: home });
-        self.time(done)
+        self.clock.edge(done)
     }
 
     fn count_write(&mut self, full: bool, hit: bool, private: &ProbeResult) {
@@ -318,28 +320,24 @@ impl<M: MainMemory> MemorySystem<M> {
         line: u32,
         slot: Option<Slot>,
         private: &ProbeResult,
-        lookup_done: u64,
+        lookup_done: UncoreCycle,
         entry: DmaEntryPoint,
-    ) -> u64 {
+    ) -> UncoreCycle {
         if private.dirty || (private.present && slot.is_none()) {
-            return if TIMED { lookup_done.max(self.clock.edge_at_or_after(private.ready)) } else { 0 };
+            let ready = if TIMED { self.clock.edge_at_or_after(private.ready) } else { UncoreCycle::ZERO };
+            return lookup_done.max(ready);
         }
-        match (slot, TIMED) {
-            (Some(slot), true) => self.llc.arrival(slot, line, lookup_done, Level::Llc).0,
-            (None, _) if entry == DmaEntryPoint::MemoryBus => self.read_from_bus::<TIMED>(line, lookup_done),
-            (None, true) => {
-                let (out, data, merged) = self.read_memory(line, lookup_done);
+        match slot {
+            Some(slot) => self.llc.arrival::<TIMED>(slot, line, lookup_done, Level::Llc).at,
+            None if entry == DmaEntryPoint::MemoryBus => self.read_from_bus::<TIMED>(line, lookup_done),
+            None => {
+                let MemoryRead { out, data, merged } = self.read_memory::<TIMED>(line, lookup_done);
                 if merged {
                     self.devices.merges += 1;
-                } else {
+                } else if TIMED {
                     self.llc.hold(line, out, data);
                 }
                 data
-            }
-            (Some(_), false) => 0,
-            (None, false) => {
-                self.traffic.memory_reads += 1;
-                0
             }
         }
     }
@@ -353,7 +351,7 @@ impl<M: MainMemory> MemorySystem<M> {
         access: DmaAccess,
         placement: Placement,
         Moment { at: t, stop }: Moment,
-    ) -> u64 {
+    ) -> UncoreCycle {
         let class = DataClass::of(&access, self.header_bytes);
         let written = Flags::MODIFIED.with_class(class).with_fresh(true);
         match (placement, slot) {
@@ -364,7 +362,7 @@ impl<M: MainMemory> MemorySystem<M> {
             (Placement::Update, None) => self.write_memory::<TIMED>(line, t, stop),
             (Placement::Update | Placement::Llc(_), Some(slot)) => {
                 self.llc.tags.set_flags(slot, written);
-                self.llc.tags.set_ready(slot, 0, 0);
+                self.llc.tags.set_ready(slot, UncoreCycle::ZERO, 0);
                 self.llc.tags.touch(slot);
                 self.devices.updates += 1;
                 self.placed(line, access);
@@ -373,7 +371,7 @@ impl<M: MainMemory> MemorySystem<M> {
             (Placement::Llc(ways), None) => {
                 self.devices.allocations += 1;
                 self.placed(line, access);
-                self.llc_insert::<TIMED>(line, written, t, ways.0, 0, false)
+                self.llc_insert::<TIMED>(line, written, t, ways.0, UncoreCycle::ZERO, false)
             }
             (Placement::L2(hart, ways), slot) => {
                 self.devices.private_placements += 1;
@@ -388,14 +386,14 @@ impl<M: MainMemory> MemorySystem<M> {
         self.steering.observe(line, LineEvent::Placed(access));
     }
 
-    fn write_memory<const TIMED: bool>(&mut self, line: u32, t: u64, from: Stop) -> u64 {
+    fn write_memory<const TIMED: bool>(&mut self, line: u32, t: UncoreCycle, from: Stop) -> UncoreCycle {
         self.devices.to_memory += 1;
         self.traffic.memory_writes += 1;
         if !TIMED {
-            return 0;
+            return UncoreCycle::ZERO;
         }
         let controller = self.memory_stop(line);
-        let there = self.carry(from, controller, t, LINE_BYTES).1;
+        let there = self.carry(from, controller, t, LINE_BYTES).last;
         let accepted = self.memory.write(self.clock.edge(there), self.ram.addr(line));
         self.clock.edge_at_or_after(accepted)
     }
@@ -408,14 +406,14 @@ impl<M: MainMemory> MemorySystem<M> {
         slot: Option<Slot>,
         written: Flags,
         ways: u32,
-        t: u64,
-    ) -> u64 {
+        t: UncoreCycle,
+    ) -> UncoreCycle {
         let mut free = t;
         match (self.inclusion, slot) {
             (Inclusion::Inclusive, Some(_)) => {}
             (Inclusion::Inclusive, None) => {
                 let copy = Flags::EXCLUSIVE.with_class(written.class());
-                free = self.llc_insert::<TIMED>(line, copy, t, ways, 0, false);
+                free = self.llc_insert::<TIMED>(line, copy, t, ways, UncoreCycle::ZERO, false);
             }
             (_, Some(slot)) => {
                 self.drop_from_llc(slot);
@@ -425,17 +423,18 @@ impl<M: MainMemory> MemorySystem<M> {
         free = free.max(self.track::<TIMED>(line, t));
         self.traffic.llc_to_core_bytes += 64;
         if !TIMED {
-            self.fill_l2::<false>(hart, line, written, (0, Level::L1));
-            return 0;
+            self.fill_l2::<false>(hart, line, written, (CoreCycle::ZERO, Level::L1));
+            return UncoreCycle::ZERO;
         }
         let (home, core) = (self.home(line), self.core_stop(hart));
-        let (head, tail) = self.carry(home, core, free, LINE_BYTES);
-        let there = self.harts[hart].from.take_many(head, 64, self.llc.now).1.max(tail) + self.latency;
+        let sent = self.carry(home, core, free, LINE_BYTES);
+        let arrived = self.harts[hart].from.take_many(sent.first, 64, self.llc.now).last.max(sent.last);
+        let there = arrived + self.latency;
         let room = self.to_core(hart, there);
         let room = self.fill_l2::<true>(hart, line, written, (room, Level::Llc));
         // As elsewhere, a reader with an earlier time does not wait for the write.
         let slot = self.harts[hart].l2.tags.find(line).expect("the line was put in");
-        self.harts[hart].l2.tags.set_ready(slot, 0, 0);
+        self.harts[hart].l2.tags.set_ready(slot, CoreCycle::ZERO, 0);
         self.to_shared(hart, room)
     }
 }

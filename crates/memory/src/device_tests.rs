@@ -9,6 +9,7 @@ use crate::class::DataClass;
 use crate::coherence::config::CoherenceKind;
 use crate::config::{Inclusion, MemoryConfig};
 use crate::dca::{DcaPolicy, DeviceDca, Invalidate, Place};
+use crate::plain_cycles::core_access;
 use crate::system::MemorySystem;
 use crate::ways::WayMask;
 
@@ -48,7 +49,7 @@ pub(crate) fn write(system: &mut System, offset: u64) -> Ps {
 }
 
 pub(crate) fn core(system: &mut System, hart: usize, kind: AccessKind, offset: u64) -> Level {
-    system.core_access(hart, 100_000, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0 }).level
+    core_access(system, hart, 100_000, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0 }).level
 }
 
 pub(crate) fn in_llc(system: &System, offset: u64) -> bool {
@@ -146,7 +147,7 @@ fn a_read_is_served_by_a_dirty_private_copy_which_keeps_its_state() {
     system.device_read(Ps::from_us(100), PhysAddr(BASE), 64, data(0));
     assert_eq!((system.traffic.memory_reads, system.traffic.snoops), (reads, 1));
     let store = CoreAccess { kind: AccessKind::Store, addr: PhysAddr(BASE), pc: 0 };
-    assert_eq!(system.core_access(0, 1_000_000, store).level, Level::L1, "hart 0 still owns the line");
+    assert_eq!(core_access(&mut system, 0, 1_000_000, store).level, Level::L1, "hart 0 still owns the line");
     assert!(!is_dirty(&system, 0), "the newest copy stays in the private cache");
 }
 
@@ -250,7 +251,7 @@ fn invalidate_sent_keeps_descriptors_and_lines_read_from_the_middle() {
         core(&mut system, 0, AccessKind::Store, offset);
         system.device_read(Ps::from_us(50), PhysAddr(BASE + offset), 16, DmaAccess::plain(0, kind, 0));
         let load = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(BASE + offset), pc: 0 };
-        assert_eq!(system.core_access(0, 300_000, load).level, Level::L1, "{kind:?}");
+        assert_eq!(core_access(&mut system, 0, 300_000, load).level, Level::L1, "{kind:?}");
     }
     assert_eq!(system.stats().devices.dropped, 0);
 }
@@ -275,7 +276,7 @@ fn invalidate_returned_drops_lines_that_are_wholly_in_the_returned_buffer() {
         assert_eq!((devices.dropped, devices.dropped_dirty), if drops { (3, 2) } else { (0, 0) });
         assert_eq!(system.stats().traffic.memory_writes, written);
         let load = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(BASE), pc: 0 };
-        let level = system.core_access(0, 300_000, load).level;
+        let level = core_access(&mut system, 0, 300_000, load).level;
         assert_eq!(level, if drops { Level::Dram } else { Level::L1 });
         // A buffer smaller than a line, an uncached one, one outside RAM, one whose end overflows.
         for (addr, bytes) in [(BASE + 3, 60), (BASE + 4096, 2048), (0, 2048), (u64::MAX - 63, u64::MAX)] {
@@ -389,7 +390,7 @@ fn loads_of_lines_that_a_core_overwrote_are_not_loads_of_network_data() {
     write(&mut system, 0);
     let loads = |system: &System| system.stats().harts[0].core.network_loads;
     let load = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(BASE), pc: 0 };
-    let took = system.core_access(0, 100_000, load).at - 100_000;
+    let took = core_access(&mut system, 0, 100_000, load).at - 100_000;
     assert_eq!((loads(&system), system.stats().harts[0].core.network_load_cycles), (1, took));
     core(&mut system, 0, AccessKind::Store, 8);
     core(&mut system, 0, AccessKind::Load, 0);
@@ -469,7 +470,7 @@ fn an_access_outside_ram_is_counted_and_completes() {
         assert!(system.device_read(Ps::ZERO, PhysAddr(addr), 64, data(0)) > Ps::ZERO);
         assert!(system.device_write(Ps::ZERO, PhysAddr(addr), 64, data(0)) > Ps::ZERO);
         let access = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(addr), pc: 0 };
-        assert!(system.core_access(0, 10, access).at > 10);
+        assert!(core_access(&mut system, 0, 10, access).at > 10);
     }
     assert_eq!((system.devices.outside_ram, system.harts[0].stats.outside_ram), (8, 4));
 }

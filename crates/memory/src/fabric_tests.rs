@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, DmaEntryPoint, HostMemory, Level, Served};
+use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, DmaEntryPoint, HostMemory, Level};
 use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::rng::Rng;
-use doorbell_sim::{Bytes, Hertz, Ps};
+use doorbell_sim::{Bytes, Hertz, Ps, UncoreCycle};
 
 use crate::backing::FlatMemory;
 use crate::coherence::config::{Answers, CoherenceKind};
 use crate::config::MemoryConfig;
 use crate::fabric::Fabric;
 use crate::fabric::config::{FabricConfig, FabricKind};
+use crate::plain_cycles::{Served, core_access};
 use crate::system::MemorySystem;
 
 type System = MemorySystem<FlatMemory>;
@@ -42,7 +43,7 @@ fn system(config: &MemoryConfig, cores: usize) -> System {
 
 fn access(system: &mut System, core: usize, cycle: u64, kind: AccessKind, line: u32) -> Served {
     let addr = PhysAddr(BASE + 64 * u64::from(line));
-    system.core_access(core, cycle, CoreAccess { kind, addr, pc: 0x1000 })
+    core_access(system, core, cycle, CoreAccess { kind, addr, pc: 0x1000 })
 }
 
 fn write(system: &mut System, device: u8, cycle: u64, line: u32) -> u64 {
@@ -149,7 +150,7 @@ fn a_hit_adds_the_hops_to_the_slice_and_a_miss_also_those_to_the_controller() {
             let served = access(&mut system, core, now + 500, AccessKind::Load, line);
             assert_eq!(served, Served { at: now + 500 + LOOKUP + there + BACK, level: Level::Llc });
         }
-        assert_eq!(system.fabric().unwrap().stats_until(u64::MAX).wait_cycles, 0, "no contention");
+        assert_eq!(system.fabric().unwrap().stats_until(UncoreCycle::MAX).wait_cycles, 0, "no contention");
     }
 }
 
@@ -223,12 +224,16 @@ fn a_link_carries_at_most_its_bytes_per_cycle() {
     let times: Vec<u64> = times.collect();
     let (first, last) = (times.iter().min().unwrap(), times.iter().max().unwrap());
     assert_eq!(last - first, 63 * 4, "a line takes four cycles of the link, and both cores share it");
-    let links: BTreeMap<String, u64> =
-        system.fabric().unwrap().links_until(u64::MAX).map(|(name, link)| (name, link.bytes)).collect();
+    let links: BTreeMap<String, u64> = system
+        .fabric()
+        .unwrap()
+        .links_until(UncoreCycle::MAX)
+        .map(|(name, link)| (name, link.bytes))
+        .collect();
     assert_eq!(links["2to1"], 64 * 64);
     assert_eq!(links["1to0"], 0);
     let carried = |cycle: u64| {
-        let mut links = system.fabric().unwrap().links_until(cycle);
+        let mut links = system.fabric().unwrap().links_until(UncoreCycle::new(cycle));
         links.find(|(name, _)| name == "2to1").expect("the link exists").1.bytes
     };
     assert_eq!(carried(first + 100) - carried(*first), 16 * 100, "a window counts the bytes carried in it");

@@ -16,6 +16,7 @@
 
 use std::collections::VecDeque;
 
+use doorbell_sim::{Cycle, Domain};
 use serde::{Deserialize, Serialize};
 
 /// Intervals per block.
@@ -25,21 +26,22 @@ const SAVED_MAX: usize = 1 << 20;
 
 /// An entry held for an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HeldEntry {
+#[serde(bound = "")]
+pub(crate) struct HeldEntry<D> {
     /// Start of the interval.
-    pub from: u64,
+    pub from: Cycle<D>,
     /// End of the interval; the entry is free again from then on.
-    pub until: u64,
+    pub until: Cycle<D>,
     /// Line for which it is held.
     pub line: u32,
 }
 
 /// Intervals in the order of their ends; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Block {
-    held: Vec<HeldEntry>,
+struct Block<D> {
+    held: Vec<HeldEntry<D>>,
     /// Earliest start.
-    from: u64,
+    from: Cycle<D>,
     /// Filter of the lines: a bit per value of the line number's last seven bits.
     lines: u128,
 }
@@ -50,25 +52,25 @@ fn bit(line: u32) -> u128 {
     1 << (line % u128::BITS)
 }
 
-impl Block {
-    fn of(held: Vec<HeldEntry>) -> Block {
-        let from = held.iter().map(|held| held.from).min().unwrap_or(u64::MAX);
+impl<D: Domain> Block<D> {
+    fn of(held: Vec<HeldEntry<D>>) -> Block<D> {
+        let from = held.iter().map(|held| held.from).min().unwrap_or(Cycle::MAX);
         let lines = held.iter().fold(0, |lines, held| lines | bit(held.line));
         Block { held, from, lines }
     }
 
     #[inline]
-    fn first(&self) -> u64 {
-        self.held.first().map_or(0, |held| held.until)
+    fn first(&self) -> Cycle<D> {
+        self.held.first().map_or(Cycle::ZERO, |held| held.until)
     }
 
     #[inline]
-    fn last(&self) -> u64 {
-        self.held.last().map_or(0, |held| held.until)
+    fn last(&self) -> Cycle<D> {
+        self.held.last().map_or(Cycle::ZERO, |held| held.until)
     }
 
     #[inline]
-    fn insert(&mut self, entry: HeldEntry) {
+    fn insert(&mut self, entry: HeldEntry<D>) {
         let behind = self.held.iter().rev().take_while(|held| held.until > entry.until).count();
         self.held.insert(self.held.len() - behind, entry);
         self.from = self.from.min(entry.from);
@@ -76,42 +78,43 @@ impl Block {
     }
 }
 
-/// The entries and their intervals; see the module. Times are in the owner's unit.
+/// The entries and their intervals; see the module. Times are cycles of clock domain `D`.
 #[derive(Clone, Debug)]
-pub(crate) struct InFlight {
+pub(crate) struct InFlight<D> {
     entries: usize,
     /// In the order of their intervals' ends.
-    blocks: VecDeque<Block>,
+    blocks: VecDeque<Block<D>>,
     /// End of the last interval.
-    last: u64,
+    last: Cycle<D>,
     /// An empty list kept for reuse.
-    spare: Vec<HeldEntry>,
-    state: InFlightState,
+    spare: Vec<HeldEntry<D>>,
+    state: InFlightState<D>,
 }
 
 /// Saved state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct InFlightState {
+#[serde(bound = "")]
+pub(crate) struct InFlightState<D> {
     /// The blocks; filled in only when saving.
-    held: Vec<Vec<HeldEntry>>,
+    held: Vec<Vec<HeldEntry<D>>>,
     /// Latest end of all dropped intervals.
-    dropped: u64,
+    dropped: Cycle<D>,
     /// An interval in which all entries are in use, cached so that a long queue is not walked repeatedly.
-    full: (u64, u64),
+    full: (Cycle<D>, Cycle<D>),
     /// Total length of all intervals.
     busy: u64,
     late: u64,
 }
 
-impl InFlight {
+impl<D: Domain> InFlight<D> {
     /// A file of `entries` entries, at least one.
-    pub fn new(entries: u32) -> InFlight {
+    pub fn new(entries: u32) -> InFlight<D> {
         let entries = entries as usize;
         assert!(entries > 0, "a file of miss registers or buffers needs at least one entry");
         InFlight {
             entries,
             blocks: VecDeque::new(),
-            last: 0,
+            last: Cycle::ZERO,
             spare: Vec::with_capacity(BLOCK),
             state: Default::default(),
         }
@@ -119,18 +122,18 @@ impl InFlight {
 
     /// Returns when a request for time `t` gets an entry.
     #[inline]
-    pub fn admit(&mut self, t: u64) -> u64 {
+    pub fn admit(&mut self, t: Cycle<D>) -> Cycle<D> {
         if self.last <= t { t } else { self.first_free(t, self.entries) }
     }
 
     /// The same if `waiting` entries are reserved for requests not booked yet. If they take all entries, the
     /// request is not delayed.
     #[inline]
-    pub fn admit_with_reserved(&mut self, t: u64, waiting: usize) -> u64 {
+    pub fn admit_with_reserved(&mut self, t: Cycle<D>, waiting: usize) -> Cycle<D> {
         if self.last <= t { t } else { self.first_free(t, self.entries.saturating_sub(waiting)) }
     }
 
-    fn first_free(&mut self, mut t: u64, entries: usize) -> u64 {
+    fn first_free(&mut self, mut t: Cycle<D>, entries: usize) -> Cycle<D> {
         self.state.late += u64::from(t < self.state.dropped);
         // With fewer entries available, the cached full interval is a lower bound; it is not updated.
         let all = entries == self.entries;
@@ -152,7 +155,7 @@ impl InFlight {
     }
 
     /// Number of intervals that cover `t`, and the first end among them.
-    fn covering(&self, t: u64) -> (usize, u64) {
+    fn covering(&self, t: Cycle<D>) -> (usize, Cycle<D>) {
         let (mut count, mut first_end) = (0, t);
         for block in self.blocks.iter().rev() {
             if block.last() <= t {
@@ -176,7 +179,7 @@ impl InFlight {
 
     /// Holds an entry for `line` from its admission at `from` until `until`. No request is expected from
     /// before `past`.
-    pub fn hold(&mut self, line: u32, from: u64, until: u64, past: u64) {
+    pub fn hold(&mut self, line: u32, from: Cycle<D>, until: Cycle<D>, past: Cycle<D>) {
         if until <= from {
             return;
         }
@@ -195,7 +198,7 @@ impl InFlight {
 
     /// Inserts where the block before `index` is full or there is none.
     #[cold]
-    fn insert_with_room(&mut self, mut index: usize, entry: HeldEntry, past: u64) {
+    fn insert_with_room(&mut self, mut index: usize, entry: HeldEntry<D>, past: Cycle<D>) {
         while index > 1 && self.blocks[0].last() <= past {
             self.drop_first();
             index -= 1;
@@ -210,7 +213,7 @@ impl InFlight {
         // Insertions in time order do not split a block.
         let at = if full.last() <= entry.until { BLOCK } else { BLOCK / 2 };
         held.extend(full.held.drain(at..));
-        let cut = held.first().map_or(u64::MAX, |first| first.until);
+        let cut = held.first().map_or(Cycle::MAX, |first| first.until);
         *full = Block::of(std::mem::take(&mut full.held));
         if entry.until < cut && at < BLOCK {
             full.insert(entry);
@@ -230,7 +233,7 @@ impl InFlight {
     }
 
     /// The interval held for `line` that ends after `t`.
-    pub fn find(&self, line: u32, t: u64) -> Option<HeldEntry> {
+    pub fn find(&self, line: u32, t: Cycle<D>) -> Option<HeldEntry<D>> {
         if self.last <= t {
             return None;
         }
@@ -250,13 +253,13 @@ impl InFlight {
         self.state.late
     }
 
-    pub fn save(&self) -> InFlightState {
+    pub fn save(&self) -> InFlightState<D> {
         let held = self.blocks.iter().map(|block| block.held.clone()).collect();
         InFlightState { held, ..self.state.clone() }
     }
 
     /// Checks a saved state; no time may be after `latest`.
-    pub fn check(&self, state: &InFlightState, latest: u64) -> Result<(), String> {
+    pub fn check(&self, state: &InFlightState<D>, latest: Cycle<D>) -> Result<(), String> {
         let all = || state.held.iter().flatten();
         if all().count() > SAVED_MAX || state.held.iter().any(|block| !(1..=BLOCK).contains(&block.len())) {
             return Err("too many entries in use in the saved state".to_owned());
@@ -264,14 +267,14 @@ impl InFlight {
         if !all().is_sorted_by_key(|entry| entry.until) || all().any(|entry| entry.from >= entry.until) {
             return Err("the entries in use are out of order".to_owned());
         }
-        let last = all().last().map_or(0, |entry| entry.until);
+        let last = all().last().map_or(Cycle::ZERO, |entry| entry.until);
         if [last, state.dropped, state.full.0, state.full.1].iter().any(|time| *time > latest) {
             return Err("the time of an entry in use is out of range".to_owned());
         }
         Ok(())
     }
 
-    pub fn restore(&mut self, mut state: InFlightState) {
+    pub fn restore(&mut self, mut state: InFlightState<D>) {
         self.blocks = std::mem::take(&mut state.held).into_iter().map(Block::of).collect();
         self.last = self.blocks.back().map_or(state.dropped, Block::last);
         self.state = state;

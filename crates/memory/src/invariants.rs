@@ -1,5 +1,7 @@
 //! Invariants of the memory system, checked line by line after a restore and by tests.
 
+use doorbell_sim::Domain;
+
 use crate::cache::Cache;
 use crate::class::DataClass;
 use crate::config::Inclusion;
@@ -26,7 +28,7 @@ impl Private {
     }
 }
 
-impl Cache {
+impl<D: Domain> Cache<D> {
     /// Checks that lines filled = lines that left + lines present.
     fn check_fill_count(&self, name: &str) -> Result<(), String> {
         let (fills, there) = (self.stats.fills, self.tags.iter().count() as u64);

@@ -71,6 +71,8 @@ mod fabric_tests;
 #[cfg(test)]
 mod on_die_tests;
 #[cfg(test)]
+mod plain_cycles;
+#[cfg(test)]
 mod reference_tests;
 #[cfg(test)]
 mod scan_tests;

@@ -1,9 +1,11 @@
 //! A request at the last-level cache: finding the newest copy, the time to fetch it, and the victims it
 //! evicts.
 
+use doorbell_sim::UncoreCycle;
 use doorbell_sim::memory::{LINE_BYTES, Level};
 
 use crate::backing::MainMemory;
+use crate::cache::Arrival;
 use crate::class::DataClass;
 use crate::coherence::sharing::SharingRequest;
 use crate::coherence::snoops::Requester;
@@ -11,28 +13,26 @@ use crate::coherence::{Probe, ProbeResult};
 use crate::config::Inclusion;
 use crate::core_side::{LineRequest, Origin};
 use crate::dca::LineEvent;
-use crate::fabric::{Moment, Stop};
+use crate::fabric::Moment;
 use crate::system::MemorySystem;
 use crate::tags::{Evicted, Flags, Slot};
 
-/// Response of the LLC, in interconnect cycles.
+/// Response of the LLC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FromLlc {
-    pub at: u64,
+    pub at: UncoreCycle,
     pub level: Level,
     /// State granted to the hart, and class of the line.
     pub flags: Flags,
     /// When all victims have left.
-    pub free: u64,
+    pub free: UncoreCycle,
 }
 
 /// Result of an LLC look-up of a line.
 #[derive(Clone, Copy, Debug)]
 struct Lookup {
-    /// Time of the look-up.
-    at: u64,
-    /// Stop of the line's slice.
-    home: Stop,
+    /// When and where it is done: at the line's slice.
+    done: Moment,
     slot: Option<Slot>,
     /// Copies in other harts' caches.
     peers: ProbeResult,
@@ -41,26 +41,40 @@ struct Lookup {
     alone: Flags,
 }
 
-impl Lookup {
-    /// Time and place of the look-up.
-    fn moment(&self) -> Moment {
-        Moment { at: self.at, stop: self.home }
-    }
+/// The newest copy.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    /// When and where it is at hand.
+    data: Moment,
+    /// Level that it comes from.
+    level: Level,
+    /// State granted to the hart.
+    state: Flags,
+    /// When all victims have left.
+    free: UncoreCycle,
 }
 
-/// The newest copy: time and place, level it comes from, state granted, and when the victims have left.
-type Newest = (Moment, Level, Flags, u64);
+/// A read of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryRead {
+    /// When it has a miss register.
+    pub out: UncoreCycle,
+    /// When the data are at the LLC.
+    pub data: UncoreCycle,
+    /// The line was already in flight. If not, the caller must hold the register.
+    pub merged: bool,
+}
 
 impl<M: MainMemory> MemorySystem<M> {
     /// A hart's request, which leaves the hart in cycle `t`. `upgrade`: the hart has the line, but read-only.
     pub(crate) fn request_llc<const TIMED: bool>(
         &mut self,
         request: LineRequest,
-        t: u64,
+        t: UncoreCycle,
         upgrade: bool,
     ) -> FromLlc {
         let (core, home) = (self.core_stop(request.hart), self.home(request.line));
-        let mut at = 0;
+        let mut at = UncoreCycle::ZERO;
         if TIMED {
             let there = self.request(core, home, t) + self.latency;
             at = self.llc_port(request.line, there) + self.llc.latency;
@@ -81,8 +95,8 @@ impl<M: MainMemory> MemorySystem<M> {
         };
         self.record_sharing(request, &peers, class);
         let alone = if request.own || !peers.present { Flags::EXCLUSIVE } else { Flags::SHARED };
-        let look = Lookup { at, home, slot, peers, class, alone };
-        let (data, level, state, free) = match slot {
+        let look = Lookup { done: Moment { at, stop: home }, slot, peers, class, alone };
+        let newest = match slot {
             _ if upgrade => self.upgrade::<TIMED>(request, look),
             _ if peers.dirty => self.fetch_from_writer::<TIMED>(request, look),
             // The owner may have modified the line silently, so it is snooped.
@@ -90,27 +104,27 @@ impl<M: MainMemory> MemorySystem<M> {
                 self.count(request, true, class);
                 self.llc.tags.touch(slot);
                 self.deallocate_exclusive(request, look);
-                (self.fetch_from_peer::<TIMED>(request, look), Level::Peer, alone, 0)
+                self.fetch_from_peer::<TIMED>(request, look)
             }
             Some(slot) => self.fetch_from_llc::<TIMED>(request, look, slot),
             None if peers.present => {
                 self.count(request, false, class);
-                (self.fetch_from_peer::<TIMED>(request, look), Level::Peer, alone, 0)
+                self.fetch_from_peer::<TIMED>(request, look)
             }
             None => self.fetch_from_memory::<TIMED>(request, look),
         };
-        let transfer = level == Level::Peer && !upgrade;
+        let transfer = newest.level == Level::Peer && !upgrade;
         self.traffic.peer_transfers += u64::from(transfer);
         if transfer && !prefetch {
             let stats = &mut self.harts[request.hart].sharing;
             if peers.dirty { stats.hitm(class) } else { stats.hit(class) }
         }
-        let (data, free) = match (&self.directory, upgrade) {
-            (None, _) | (_, true) => (data, free),
-            _ => self.apply_directory::<TIMED>(request, look, (data, level, free)),
+        let Newest { data, level, state, free } = match (&self.directory, upgrade) {
+            (None, _) | (_, true) => newest,
+            _ => self.apply_directory::<TIMED>(request, look, newest),
         };
         let flags = state.with_class(class).with_watched(self.sharing.watches(request.line));
-        self.answer::<TIMED>(request, data, !upgrade, FromLlc { at: 0, level, flags, free })
+        self.answer::<TIMED>(request, data, !upgrade, FromLlc { at: UncoreCycle::ZERO, level, flags, free })
     }
 
     #[inline]
@@ -129,20 +143,22 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         request: LineRequest,
         look: Lookup,
-        (mut data, level, free): (Moment, Level, u64),
-    ) -> (Moment, u64) {
-        if request.own && level != Level::Peer && look.peers.present {
+        mut newest: Newest,
+    ) -> Newest {
+        if request.own && newest.level != Level::Peer && look.peers.present {
             let gone =
-                self.copies_invalidated::<TIMED>(&look.peers, look.moment(), Requester::Core(request.hart));
-            data = self.later(data, gone, self.core_stop(request.hart));
+                self.copies_invalidated::<TIMED>(&look.peers, look.done, Requester::Core(request.hart));
+            newest.data = self.later(newest.data, gone, self.core_stop(request.hart));
         }
-        let room = self.track::<TIMED>(request.line, look.at);
-        (data, free.max(room))
+        newest.free = newest.free.max(self.track::<TIMED>(request.line, look.done.at));
+        newest
     }
 
-    /// Returns when the copy of another hart's cache is at hand.
-    fn fetch_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Moment {
-        self.fetch_copy::<TIMED>(&look.peers, request.own, look.moment(), Requester::Core(request.hart))
+    /// The copy of another hart's cache.
+    fn fetch_from_peer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
+        let requester = Requester::Core(request.hart);
+        let data = self.fetch_copy::<TIMED>(&look.peers, request.own, look.done, requester);
+        Newest { data, level: Level::Peer, state: look.alone, free: UncoreCycle::ZERO }
     }
 
     /// Grants write permission for a line that the hart has, once all other copies are gone.
@@ -150,31 +166,27 @@ impl<M: MainMemory> MemorySystem<M> {
         self.llc.stats.upgrades += u64::from(request.origin == Origin::Demand);
         let state = if self.deallocate_exclusive(request, look) { Flags::MODIFIED } else { Flags::EXCLUSIVE };
         let level = if look.peers.present { Level::Peer } else { Level::Llc };
-        (
-            self.copies_invalidated::<TIMED>(&look.peers, look.moment(), Requester::Core(request.hart)),
-            level,
-            state,
-            0,
-        )
+        let data = self.copies_invalidated::<TIMED>(&look.peers, look.done, Requester::Core(request.hart));
+        Newest { data, level, state, free: UncoreCycle::ZERO }
     }
 
     /// Another hart has modified the line: it gives up its copy, or also leaves the newest copy in the LLC.
     fn fetch_from_writer<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
         self.count(request, look.slot.is_some(), look.class);
-        let data = self.fetch_from_peer::<TIMED>(request, look);
+        let copy = self.fetch_from_peer::<TIMED>(request, look);
         if request.own {
             self.deallocate_exclusive(request, look);
-            return (data, Level::Peer, Flags::MODIFIED, 0);
+            return Newest { state: Flags::MODIFIED, ..copy };
         }
         let flags = Flags::MODIFIED.with_class(look.class);
         let line = Evicted { line: request.line, flags, level: 0 };
         // A copy is written back to the slice after the line has gone to the requester.
         let copied = match TIMED {
-            true => self.carry_behind(data, look.home),
-            false => 0,
+            true => self.carry_behind(copy.data, look.done.stop),
+            false => UncoreCycle::ZERO,
         };
         let free = self.evict_into_llc::<TIMED>(line, copied, self.harts[request.hart].llc_ways);
-        (data, Level::Peer, Flags::SHARED, free)
+        Newest { state: Flags::SHARED, free, ..copy }
     }
 
     /// The LLC has the line.
@@ -184,10 +196,8 @@ impl<M: MainMemory> MemorySystem<M> {
         look: Lookup,
         slot: Slot,
     ) -> Newest {
-        let (data, level, merged) = match TIMED {
-            true => self.llc.arrival(slot, request.line, look.at, Level::Llc),
-            false => (0, Level::Llc, false),
-        };
+        let Arrival { at, level, merged } =
+            self.llc.arrival::<TIMED>(slot, request.line, look.done.at, Level::Llc);
         if merged && request.origin == Origin::Demand {
             self.llc.stats.merges += 1;
         } else {
@@ -200,7 +210,8 @@ impl<M: MainMemory> MemorySystem<M> {
             self.llc.tags.set_flags(slot, flags.with_fresh(false));
         }
         let dirty = self.deallocate_exclusive(request, look);
-        (Moment { at: data, stop: look.home }, level, if dirty { Flags::MODIFIED } else { look.alone }, 0)
+        let state = if dirty { Flags::MODIFIED } else { look.alone };
+        Newest { data: Moment { at, ..look.done }, level, state, free: UncoreCycle::ZERO }
     }
 
     /// The way back to the hart, with the line or an acknowledgement. Lines are sent critical word first.
@@ -219,8 +230,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let core = self.core_stop(request.hart);
         let leaves = match line {
             true => {
-                let there = self.carry(data.stop, core, data.at, LINE_BYTES).0;
-                self.harts[request.hart].from.take_many(there, 64, self.llc.now).0
+                let there = self.carry(data.stop, core, data.at, LINE_BYTES).first;
+                self.harts[request.hart].from.take_many(there, 64, self.llc.now).first
             }
             false => self.ack_arrival(data, core),
         };
@@ -263,13 +274,8 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// No cache has the line: it comes from memory, and a copy is kept here unless the LLC is exclusive.
     fn fetch_from_memory<const TIMED: bool>(&mut self, request: LineRequest, look: Lookup) -> Newest {
-        let (mut out, mut data, mut merged) = (look.at, look.at, false);
-        if TIMED {
-            // The line may be in flight for a requester that does not allocate it here.
-            (out, data, merged) = self.read_memory(request.line, look.at);
-        } else {
-            self.traffic.memory_reads += 1;
-        }
+        // The line may be in flight for a requester that does not allocate it here.
+        let MemoryRead { out, data, merged } = self.read_memory::<TIMED>(request.line, look.done.at);
         if merged && request.origin == Origin::Demand {
             self.llc.stats.merges += 1;
         } else {
@@ -287,32 +293,43 @@ impl<M: MainMemory> MemorySystem<M> {
         if TIMED && !merged {
             self.llc.hold(request.line, out, data.max(free));
         }
-        (Moment { at: data, stop: look.home }, Level::Dram, look.alone, free)
+        Newest { data: Moment { at: data, ..look.done }, level: Level::Dram, state: look.alone, free }
     }
 
-    /// Times a memory read of a request that missed the LLC at `lookup_done`. Returns when it has a miss
-    /// register, when the data are at the LLC, and whether the line was already in flight. If it was not, the
-    /// caller must hold the register.
-    pub(crate) fn read_memory(&mut self, line: u32, lookup_done: u64) -> (u64, u64, bool) {
+    /// A memory read of a request that missed the LLC at `lookup_done`.
+    pub(crate) fn read_memory<const TIMED: bool>(
+        &mut self,
+        line: u32,
+        lookup_done: UncoreCycle,
+    ) -> MemoryRead {
+        if !TIMED {
+            self.traffic.memory_reads += 1;
+            return MemoryRead { out: lookup_done, data: lookup_done, merged: false };
+        }
         if let Some(held) = self.llc.mshrs.find(line, lookup_done) {
             // The other request has a later time only because calls are out of time order: fetch the line
             // now.
             let data =
                 if held.from > lookup_done { lookup_done + (held.until - held.from) } else { held.until };
-            return (lookup_done, data, true);
+            return MemoryRead { out: lookup_done, data, merged: true };
         }
         let out = self.llc.admit(lookup_done);
         let (home, controller) = (self.home(line), self.memory_stop(line));
         let requested = self.request(home, controller, out);
         let back = self.memory.read(self.clock.edge(requested), self.ram.addr(line));
         self.traffic.memory_reads += 1;
-        let back = self.carry(controller, home, self.clock.edge_at_or_after(back), LINE_BYTES).0;
-        (out, back + self.llc.response, false)
+        let back = self.carry(controller, home, self.clock.edge_at_or_after(back), LINE_BYTES).first;
+        MemoryRead { out, data: back + self.llc.response, merged: false }
     }
 
     /// A victim of a private cache reaches the LLC at `t`, where it may use `ways`. Returns when the LLC's
     /// victim has left.
-    pub(crate) fn evict_into_llc<const TIMED: bool>(&mut self, evicted: Evicted, t: u64, ways: u32) -> u64 {
+    pub(crate) fn evict_into_llc<const TIMED: bool>(
+        &mut self,
+        evicted: Evicted,
+        t: UncoreCycle,
+        ways: u32,
+    ) -> UncoreCycle {
         let Some(slot) = self.llc.tags.find(evicted.line) else {
             debug_assert!(
                 self.inclusion != Inclusion::Inclusive,
@@ -321,7 +338,7 @@ impl<M: MainMemory> MemorySystem<M> {
             let flags = evicted.flags.with_prefetched(false).with_watched(false);
             // An exclusive LLC deallocated it on its last use.
             let reused = self.inclusion == Inclusion::Exclusive && evicted.level == Level::Llc as u8;
-            return self.llc_insert::<TIMED>(evicted.line, flags, t, ways, 0, reused);
+            return self.llc_insert::<TIMED>(evicted.line, flags, t, ways, UncoreCycle::ZERO, reused);
         };
         let flags = self.llc.tags.flags(slot);
         let state = if evicted.flags.is_dirty() { Flags::MODIFIED } else { flags.state() };
@@ -331,18 +348,19 @@ impl<M: MainMemory> MemorySystem<M> {
         t
     }
 
-    /// Fills a line into the LLC at `t`. It comes from memory at `ready`, or is already there if that is 0.
+    /// Fills a line into the LLC at `t`. It comes from memory at `ready`, or was
+    /// already there if that is cycle 0.
     /// `reused`: it was used here before. Returns when the victim has left.
     pub(crate) fn llc_insert<const TIMED: bool>(
         &mut self,
         line: u32,
         flags: Flags,
-        t: u64,
+        t: UncoreCycle,
         ways: u32,
-        ready: u64,
+        ready: UncoreCycle,
         reused: bool,
-    ) -> u64 {
-        let level = if ready == 0 { Level::L1 } else { Level::Dram };
+    ) -> UncoreCycle {
+        let level = if ready == UncoreCycle::ZERO { Level::L1 } else { Level::Dram };
         let (_, evicted) = self.llc.insert(line, flags, ways, (ready, level), reused);
         self.occupancy[flags.class() as usize] += 1;
         match evicted {
@@ -352,7 +370,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     /// A victim that leaves the LLC at `t`.
-    fn llc_victim<const TIMED: bool>(&mut self, evicted: Evicted, t: u64) -> u64 {
+    fn llc_victim<const TIMED: bool>(&mut self, evicted: Evicted, t: UncoreCycle) -> UncoreCycle {
         self.occupancy[evicted.flags.class() as usize] -= 1;
         let mut dirty = evicted.flags.is_dirty();
         let mut fresh = evicted.flags.is_fresh();
@@ -376,7 +394,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let free = self.llc.buffer(t);
         let (home, controller) = (self.home(evicted.line), self.memory_stop(evicted.line));
-        let there = self.carry(home, controller, free, LINE_BYTES).1;
+        let there = self.carry(home, controller, free, LINE_BYTES).last;
         let accepted = self.memory.write(self.clock.edge(there), self.ram.addr(evicted.line));
         self.llc.hold_buffer(evicted.line, free, self.clock.edge_at_or_after(accepted));
         free

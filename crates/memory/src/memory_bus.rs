@@ -6,6 +6,7 @@
 //! (2005). Not modelled: contention on this bus between the device and the caches' misses; they contend at
 //! the memory controllers.
 
+use doorbell_sim::UncoreCycle;
 use doorbell_sim::memory::Level;
 
 use crate::backing::MainMemory;
@@ -21,8 +22,8 @@ impl<M: MainMemory> MemorySystem<M> {
         line: u32,
         slot: Option<Slot>,
         private: &ProbeResult,
-        seen: u64,
-    ) -> u64 {
+        seen: UncoreCycle,
+    ) -> UncoreCycle {
         let modified = slot.filter(|slot| self.llc.tags.flags(*slot).is_dirty());
         let mut used = private.fresh;
         if let Some(slot) = modified {
@@ -38,18 +39,18 @@ impl<M: MainMemory> MemorySystem<M> {
             }
             Some(slot) if TIMED => {
                 let lookup_done = self.llc_port(line, seen) + self.llc.latency;
-                self.llc.arrival(slot, line, lookup_done, Level::Llc).0
+                self.llc.arrival::<true>(slot, line, lookup_done, Level::Llc).at
             }
-            Some(_) => 0,
+            Some(_) => UncoreCycle::ZERO,
             None => self.read_from_bus::<TIMED>(line, seen),
         }
     }
 
     /// A memory read from the memory bus, without an LLC miss register.
-    pub(crate) fn read_from_bus<const TIMED: bool>(&mut self, line: u32, t: u64) -> u64 {
+    pub(crate) fn read_from_bus<const TIMED: bool>(&mut self, line: u32, t: UncoreCycle) -> UncoreCycle {
         self.traffic.memory_reads += 1;
         if !TIMED {
-            return 0;
+            return UncoreCycle::ZERO;
         }
         let back = self.memory.read(self.clock.edge(t), self.ram.addr(line));
         self.clock.edge_at_or_after(back)

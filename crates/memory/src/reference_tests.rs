@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
 use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::rng::Rng;
-use doorbell_sim::{Bytes, Hertz, Ps};
+use doorbell_sim::{Bytes, Domain, Hertz, Ps};
 
 use crate::backing::FlatMemory;
 use crate::cache::Cache;
 use crate::coherence::config::CoherenceKind;
 use crate::config::{Inclusion, MemoryConfig};
 use crate::dca::{DcaPolicy, Place};
+use crate::plain_cycles::core_access;
 use crate::system::MemorySystem;
 use crate::ways::WayMask;
 
@@ -358,7 +359,7 @@ impl Model {
     }
 }
 
-fn compare(name: &str, real: &Cache, model: &mut List) {
+fn compare<D: Domain>(name: &str, real: &Cache<D>, model: &mut List) {
     for set in 0..model.sets {
         let real = real.tags.in_order(set).into_iter().map(|(line, flags)| {
             let state = match (flags.is_dirty(), flags.is_writable()) {
@@ -441,7 +442,7 @@ fn run(config: &MemoryConfig, timed: bool, seed: u64) {
                 let access = CoreAccess { kind, addr, pc: 0x1000 };
                 match timed {
                     true => {
-                        real.core_access(hart, now.0 / 400, access);
+                        core_access(&mut real, hart, now.0 / 400, access);
                     }
                     false => real.warm(hart, access),
                 }

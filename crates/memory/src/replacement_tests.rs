@@ -1,5 +1,7 @@
 //! Each policy by hand, and against a reference written as in its paper.
 
+use doorbell_sim::UncoreCycle;
+
 use super::*;
 use crate::tags::{Flags, Tags};
 use crate::ways::WayMask;
@@ -287,7 +289,7 @@ fn each_policy_evicts_the_line_its_paper_says_for_any_ways_and_invalidations() {
                         model.count_miss(line);
                     }
                     let reused = victim && reused;
-                    let evicted = tags.insert(line, Flags::EXCLUSIVE, mask, (0, 0), reused).1;
+                    let evicted = tags.insert(line, Flags::EXCLUSIVE, mask, (UncoreCycle::ZERO, 0), reused).1;
                     let expected = model.put_in(line, mask, reused);
                     assert_eq!(
                         evicted.map(|evicted| evicted.line),
@@ -299,7 +301,7 @@ fn each_policy_evicts_the_line_its_paper_says_for_any_ways_and_invalidations() {
             if step % 5_000 == 4_999 {
                 let state = tags.save();
                 tags = Tags::new(sets, ways, policy);
-                tags.check(&state, u32::MAX - 1, 0).unwrap();
+                tags.check(&state, u32::MAX - 1, UncoreCycle::ZERO).unwrap();
                 tags.restore(state);
             }
         }

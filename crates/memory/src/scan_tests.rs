@@ -3,7 +3,7 @@
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
 use doorbell_sim::ports::{DmaPurpose, PhysAddr};
-use doorbell_sim::{Bytes, Hertz, Ps};
+use doorbell_sim::{Bytes, CoreCycle, Hertz, Ps};
 
 use crate::backing::FlatMemory;
 use crate::config::{Inclusion, MemoryConfig};
@@ -186,6 +186,6 @@ fn a_device_line_placed_in_an_l2_does_not_count_as_reused_when_evicted() {
             false => system.warm_device_write(leader_line(0), 64, access),
         }
         let slot = system.harts[0].l2.tags.find(0).expect("the device wrote it into the L2");
-        assert_eq!(system.harts[0].l2.tags.ready(slot), (0, 0));
+        assert_eq!(system.harts[0].l2.tags.ready(slot), (CoreCycle::ZERO, 0));
     }
 }

@@ -16,6 +16,7 @@
 
 use std::collections::BTreeMap;
 
+use doorbell_sim::{Cycle, Domain};
 use serde::{Deserialize, Serialize};
 
 /// Position of the cycle in a saved entry; the bits below count the units taken.
@@ -53,13 +54,20 @@ impl Entry for u32 {
 }
 
 /// Ports of a cache, and other resources with few units per cycle.
-pub(crate) type Ports = Slots<u16>;
+pub(crate) type Ports<D> = Slots<u16, D>;
 /// Bytes per cycle of a link.
-pub(crate) type Link = Slots<u32>;
+pub(crate) type Link<D> = Slots<u32, D>;
 
-/// Bookings of one resource; see the module.
+/// Cycles of the first and the last bytes of a line on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transfer<D> {
+    pub first: Cycle<D>,
+    pub last: Cycle<D>,
+}
+
+/// Bookings of one resource in clock domain `D`; see the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Slots<E> {
+pub(crate) struct Slots<E, D> {
     /// Units per cycle.
     units: u64,
     ring: Vec<E>,
@@ -70,34 +78,36 @@ pub(crate) struct Slots<E> {
     /// Cycles from `base` to the horizon.
     reach: u64,
     /// Units taken per cycle from the horizon on.
-    far: BTreeMap<u64, u64>,
+    far: BTreeMap<Cycle<D>, u64>,
     /// An interval in which all cycles are full, cached so that a long queue is not walked repeatedly.
-    full: (u64, u64),
+    full: (Cycle<D>, Cycle<D>),
     late: u64,
 }
 
 /// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SlotsState {
+#[serde(bound = "")]
+pub(crate) struct SlotsState<D> {
     #[serde(with = "words")]
     ring: Vec<u64>,
-    horizon: u64,
-    far: Vec<(u64, u64)>,
-    full: (u64, u64),
+    horizon: Cycle<D>,
+    far: Vec<(Cycle<D>, u64)>,
+    full: (Cycle<D>, Cycle<D>),
     late: u64,
 }
 
 /// Limit of bookings after the horizon accepted from a saved state.
 const FAR_MAX: usize = 1 << 20;
 
-impl<E: Entry> Slots<E> {
+impl<E: Entry, D: Domain> Slots<E, D> {
     /// A resource with `units` units per cycle and a ring of `cycles` cycles, a power of two.
-    pub fn new(units: u32, cycles: usize) -> Slots<E> {
+    pub fn new(units: u32, cycles: usize) -> Slots<E, D> {
         assert!(cycles.is_power_of_two() && (1..1 << E::COUNT_BITS).contains(&u64::from(units)));
         let ring = vec![E::default(); cycles];
         let reach = cycles as u64 / 2;
         let (units, len_bits) = (u64::from(units), cycles.ilog2());
-        Slots { units, ring, len_bits, base: 0, reach, far: BTreeMap::new(), full: (0, 0), late: 0 }
+        let (far, full) = (BTreeMap::new(), Default::default());
+        Slots { units, ring, len_bits, base: 0, reach, far, full, late: 0 }
     }
 
     /// Number of cycles that the rounds can represent, from `base` on.
@@ -111,33 +121,38 @@ impl<E: Entry> Slots<E> {
     }
 
     #[inline(always)]
-    fn index(&self, at: u64) -> usize {
-        at as usize & (self.ring.len() - 1)
+    fn index(&self, at: Cycle<D>) -> usize {
+        at.number() as usize & (self.ring.len() - 1)
     }
 
     /// Entry value of this cycle with no units taken.
     #[inline(always)]
-    fn empty(&self, at: u64) -> u64 {
-        (at.wrapping_sub(self.base) >> self.len_bits) << E::COUNT_BITS
+    fn empty(&self, at: Cycle<D>) -> u64 {
+        (at.number().wrapping_sub(self.base) >> self.len_bits) << E::COUNT_BITS
+    }
+
+    /// The first cycle after those of the ring.
+    fn horizon(&self) -> Cycle<D> {
+        Cycle::new(self.base + self.reach)
     }
 
     /// Whether the ring covers this cycle.
     #[inline(always)]
-    fn reaches(&self, at: u64) -> bool {
-        at.wrapping_sub(self.base) < self.reach
+    fn reaches(&self, at: Cycle<D>) -> bool {
+        at.number().wrapping_sub(self.base) < self.reach
     }
 
     /// Takes one unit in the first cycle from `from` on with a free one, and returns the cycle. `now` is the
     /// current time.
     #[inline]
-    pub fn take(&mut self, from: u64, now: u64) -> u64 {
+    pub fn take(&mut self, from: Cycle<D>, now: Cycle<D>) -> Cycle<D> {
         if self.take_here(from, 1) { from } else { self.take_later(from, now) }
     }
 
     /// The same if this cycle has none. The next one usually has; this is a shortcut with the result of
     /// [`search`](Slots::search).
     #[inline]
-    fn take_later(&mut self, from: u64, now: u64) -> u64 {
+    fn take_later(&mut self, from: Cycle<D>, now: Cycle<D>) -> Cycle<D> {
         let next = from + 1;
         let full = self.reaches(from) && self.ring[self.index(from)].into() == self.empty(from) + self.units;
         // A cached full interval is skipped and kept by `search`.
@@ -146,12 +161,12 @@ impl<E: Entry> Slots<E> {
             self.full = (from, next);
             return next;
         }
-        self.search(from, 1, now).0
+        self.search(from, 1, now).first
     }
 
     /// Takes `count` units if this cycle has all of them free.
     #[inline(always)]
-    fn take_here(&mut self, from: u64, count: u64) -> bool {
+    fn take_here(&mut self, from: Cycle<D>, count: u64) -> bool {
         let (index, empty) = (self.index(from), self.empty(from));
         let entry: u64 = self.ring[index].into();
         // An entry of an earlier round is less than this cycle's empty entry.
@@ -164,14 +179,17 @@ impl<E: Entry> Slots<E> {
 
     /// Takes the first `count` free units from `from` on. Returns the cycles of the first and the last.
     #[inline]
-    pub fn take_many(&mut self, from: u64, count: u64, now: u64) -> (u64, u64) {
-        if self.take_here(from, count) { (from, from) } else { self.take_two(from, count, now) }
+    pub fn take_many(&mut self, from: Cycle<D>, count: u64, now: Cycle<D>) -> Transfer<D> {
+        match self.take_here(from, count) {
+            true => Transfer { first: from, last: from },
+            false => self.take_two(from, count, now),
+        }
     }
 
     /// Shortcut for a line that fills one cycle and part of the next, both unused, as on links of half a
     /// line's width.
     #[inline]
-    fn take_two(&mut self, from: u64, count: u64, now_at: u64) -> (u64, u64) {
+    fn take_two(&mut self, from: Cycle<D>, count: u64, now_at: Cycle<D>) -> Transfer<D> {
         let [here, there] = [from, from + 1].map(|at| self.index(at));
         let [now, next] = [from, from + 1].map(|at| self.empty(at));
         let free = self.ring[here].into() < now && self.ring[there].into() < next;
@@ -182,12 +200,12 @@ impl<E: Entry> Slots<E> {
         self.ring[here] = E::of(now + self.units);
         self.ring[there] = E::of(next + (count - self.units));
         self.full = (from, from + 1);
-        (from, from + 1)
+        Transfer { first: from, last: from + 1 }
     }
 
     /// The general case.
     #[inline(never)]
-    fn search(&mut self, from: u64, mut count: u64, now: u64) -> (u64, u64) {
+    fn search(&mut self, from: Cycle<D>, mut count: u64, now: Cycle<D>) -> Transfer<D> {
         let (mut at, mut first) = (from, None);
         let mut full_from = from;
         loop {
@@ -197,7 +215,7 @@ impl<E: Entry> Slots<E> {
             }
             let Some(taken) = self.take_up_to(at, count, now) else {
                 self.late += 1;
-                return (first.unwrap_or(at), at);
+                return Transfer { first: first.unwrap_or(at), last: at };
             };
             if taken > 0 {
                 first.get_or_insert(at);
@@ -208,18 +226,18 @@ impl<E: Entry> Slots<E> {
                 if at > full_from {
                     self.full = (full_from, at);
                 }
-                return (first.unwrap_or(at), at);
+                return Transfer { first: first.unwrap_or(at), last: at };
             }
             at += 1;
         }
     }
 
     /// Takes up to `count` of the free units of a cycle; `None` if the cycle is before the ring.
-    fn take_up_to(&mut self, at: u64, count: u64, now: u64) -> Option<u64> {
-        if at >= self.base + self.reach {
+    fn take_up_to(&mut self, at: Cycle<D>, count: u64, now: Cycle<D>) -> Option<u64> {
+        if at >= self.horizon() {
             self.advance(now);
         }
-        if at >= self.base + self.reach {
+        if at >= self.horizon() {
             let taken = self.far.entry(at).or_default();
             let more = count.min(self.units - *taken);
             *taken += more;
@@ -227,7 +245,7 @@ impl<E: Entry> Slots<E> {
         }
         let (index, empty) = (self.index(at), self.empty(at));
         let entry: u64 = self.ring[index].into();
-        if at < self.base || entry >> E::COUNT_BITS > empty >> E::COUNT_BITS {
+        if at.number() < self.base || entry >> E::COUNT_BITS > empty >> E::COUNT_BITS {
             return None;
         }
         let taken = entry.saturating_sub(empty);
@@ -239,11 +257,11 @@ impl<E: Entry> Slots<E> {
     }
 
     /// Units taken from this cycle on.
-    pub fn taken_from(&self, cycle: u64) -> u64 {
+    pub fn taken_from(&self, cycle: Cycle<D>) -> u64 {
         let taken = |(index, entry): (u64, &E)| {
             let entry: u64 = (*entry).into();
             let at = self.base + (entry >> E::COUNT_BITS << self.len_bits) + index;
-            if at >= cycle { entry & ((1 << E::COUNT_BITS) - 1) } else { 0 }
+            if at >= cycle.number() { entry & ((1 << E::COUNT_BITS) - 1) } else { 0 }
         };
         let near = (0..).zip(&self.ring).map(taken).sum::<u64>();
         near + self.far.range(cycle..).map(|far| far.1).sum::<u64>()
@@ -251,31 +269,31 @@ impl<E: Entry> Slots<E> {
 
     /// Moves the horizon to half a ring after `now`, and the map's bookings before it into the ring.
     #[cold]
-    fn advance(&mut self, now: u64) {
+    fn advance(&mut self, now: Cycle<D>) {
         let horizon = now + self.ring.len() as u64 / 2;
-        if horizon <= self.base + self.reach {
+        if horizon <= self.horizon() {
             return;
         }
         self.set_horizon(horizon);
         while let Some(next) = self.far.first_entry().filter(|next| *next.key() < horizon) {
             let (at, taken) = next.remove_entry();
             // The current time may have advanced by more than the span of the rounds.
-            if at >= self.base {
+            if at.number() >= self.base {
                 let index = self.index(at);
                 self.ring[index] = E::of(self.empty(at) + taken);
             }
         }
     }
 
-    /// Start of the rounds if `latest` is the last cycle to represent.
-    fn base_for(&self, latest: u64) -> u64 {
+    /// Start of the rounds with this horizon.
+    fn base_for(&self, horizon: Cycle<D>) -> u64 {
         let half = self.span() / 2;
-        (latest / half).saturating_sub(1) * half
+        ((horizon.number() - 1) / half).saturating_sub(1) * half
     }
 
     /// Sets the horizon and raises `base` if necessary.
-    fn set_horizon(&mut self, horizon: u64) {
-        let base = self.base_for(horizon - 1);
+    fn set_horizon(&mut self, horizon: Cycle<D>) {
+        let base = self.base_for(horizon);
         let gone = (base - self.base) >> self.len_bits << E::COUNT_BITS;
         if gone > 0 {
             for entry in &mut self.ring {
@@ -284,10 +302,10 @@ impl<E: Entry> Slots<E> {
                 *entry = if word < gone { E::default() } else { E::of(word - gone) };
             }
         }
-        (self.base, self.reach) = (base, horizon - base);
+        (self.base, self.reach) = (base, horizon.number() - base);
     }
 
-    pub fn save(&self) -> SlotsState {
+    pub fn save(&self) -> SlotsState<D> {
         let word = |(index, entry): (u64, &E)| {
             let entry: u64 = (*entry).into();
             let (round, taken) = (entry >> E::COUNT_BITS, entry & ((1 << E::COUNT_BITS) - 1));
@@ -296,7 +314,7 @@ impl<E: Entry> Slots<E> {
         };
         SlotsState {
             ring: (0..).zip(&self.ring).map(word).collect(),
-            horizon: self.base + self.reach,
+            horizon: self.horizon(),
             far: self.far.iter().map(|(cycle, taken)| (*cycle, *taken)).collect(),
             full: self.full,
             late: self.late,
@@ -304,7 +322,7 @@ impl<E: Entry> Slots<E> {
     }
 
     /// Checks a saved state; no time may be after `latest`.
-    pub fn check(&self, state: &SlotsState, latest: u64) -> Result<(), String> {
+    pub fn check(&self, state: &SlotsState<D>, latest: Cycle<D>) -> Result<(), String> {
         if state.ring.len() != self.ring.len() {
             return Err(format!(
                 "the saved state has bookings of {} cycles, the ring has {}",
@@ -313,20 +331,21 @@ impl<E: Entry> Slots<E> {
             ));
         }
         for (index, entry) in state.ring.iter().enumerate() {
-            let (cycle, taken) = (entry >> COUNT_BITS, entry & ((1 << COUNT_BITS) - 1));
+            let (cycle, taken) = (Cycle::new(entry >> COUNT_BITS), entry & ((1 << COUNT_BITS) - 1));
             let elsewhere = self.index(cycle) != index || cycle >= state.horizon;
             if taken > self.units || elsewhere && *entry != 0 {
                 return Err("a port or link is booked beyond its capacity".to_owned());
             }
         }
-        let units = |far: &(u64, u64)| (1..=self.units).contains(&far.1) && far.0 >= state.horizon;
+        let units = |far: &(Cycle<D>, u64)| (1..=self.units).contains(&far.1) && far.0 >= state.horizon;
         let in_order = state.far.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if state.far.len() > FAR_MAX || !in_order || !state.far.iter().all(units) {
             return Err("a port or link is booked beyond its capacity after the horizon".to_owned());
         }
-        let last = state.far.last().map_or(0, |far| far.0);
+        let last = state.far.last().map_or(Cycle::ZERO, |far| far.0);
         if last > latest
-            || !(self.ring.len() as u64 / 2..=latest + self.ring.len() as u64).contains(&state.horizon)
+            || !(self.ring.len() as u64 / 2..=latest.number() + self.ring.len() as u64)
+                .contains(&state.horizon.number())
         {
             return Err("the time of a port's or link's booking is out of range".to_owned());
         }
@@ -336,12 +355,12 @@ impl<E: Entry> Slots<E> {
         Ok(())
     }
 
-    pub fn restore(&mut self, state: SlotsState) {
-        self.base = self.base_for(state.horizon - 1);
-        self.reach = state.horizon - self.base;
+    pub fn restore(&mut self, state: SlotsState<D>) {
+        self.base = self.base_for(state.horizon);
+        self.reach = state.horizon.number() - self.base;
         for (index, saved) in state.ring.iter().enumerate() {
-            let (cycle, taken) = (saved >> COUNT_BITS, saved & ((1 << COUNT_BITS) - 1));
-            let kept = taken > 0 && cycle >= self.base;
+            let (cycle, taken) = (Cycle::new(saved >> COUNT_BITS), saved & ((1 << COUNT_BITS) - 1));
+            let kept = taken > 0 && cycle.number() >= self.base;
             self.ring[index] = if kept { E::of(self.empty(cycle) + taken) } else { E::default() };
         }
         self.far = state.far.into_iter().collect();

@@ -1,11 +1,11 @@
 //! Software prefetches in the caches: hidden latency, resources held, and when they are dropped.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Prefetched};
-use doorbell_sim::ports::PhysAddr;
-use doorbell_sim::{Bytes, Hertz, Ps};
+use doorbell_sim::{Bytes, CoreCycle, Hertz, PhysAddr, Ps};
 
 use crate::backing::FlatMemory;
 use crate::config::MemoryConfig;
+use crate::plain_cycles::{core_access, core_prefetch};
 use crate::prefetch::PrefetchKind;
 use crate::system::MemorySystem;
 
@@ -33,21 +33,21 @@ fn of(kind: AccessKind, offset: u64) -> CoreAccess {
 }
 
 fn prefetch(system: &mut System, cycle: u64, kind: AccessKind, offset: u64) -> Prefetched {
-    system.core_prefetch(0, cycle, of(kind, offset))
+    core_prefetch(system, 0, cycle, of(kind, offset))
 }
 
 #[test]
 fn a_prefetch_does_not_block_and_a_load_waits_only_for_the_remaining_latency() {
     let mut system = system(&config(), 1);
-    let there = Prefetched { at: 1_000 + L1, level: Some(Level::Dram) };
+    let there = Prefetched { at: CoreCycle::new(1_000 + L1), level: Some(Level::Dram) };
     assert_eq!(prefetch(&mut system, 1_000, AccessKind::Load, 0), there);
-    let load = system.core_access(0, 1_050, of(AccessKind::Load, 8));
+    let load = core_access(&mut system, 0, 1_050, of(AccessKind::Load, 8));
     assert_eq!((load.at, load.level), (1_000 + MEMORY, Level::Dram));
     prefetch(&mut system, 2_000, AccessKind::Load, 64);
-    let load = system.core_access(0, 2_000 + MEMORY - L1, of(AccessKind::Load, 64));
+    let load = core_access(&mut system, 0, 2_000 + MEMORY - L1, of(AccessKind::Load, 64));
     assert_eq!((load.at, load.level), (2_000 + MEMORY, Level::L1), "arrived in time");
     let again = prefetch(&mut system, 3_000, AccessKind::Load, 64);
-    assert_eq!(again, Prefetched { at: 3_000 + L1, level: Some(Level::L1) });
+    assert_eq!(again, Prefetched { at: CoreCycle::new(3_000 + L1), level: Some(Level::L1) });
     let l1d = system.stats().harts[0].l1d.clone();
     assert_eq!(
         [l1d.software_prefetches, l1d.software_prefetches_there, l1d.software_prefetches_dropped],
@@ -80,20 +80,20 @@ fn a_prefetch_holds_a_miss_register_and_is_dropped_if_none_is_free() {
         prefetch(&mut full, 5_000, AccessKind::Load, 64 * line);
     });
     prefetch(&mut full, 5_000, AccessKind::Load, 640);
-    assert!(full.core_access(0, 5_000, of(AccessKind::Load, 11 * 64)).at > 5_000 + MEMORY);
+    assert!(core_access(&mut full, 0, 5_000, of(AccessKind::Load, 11 * 64)).at > 5_000 + MEMORY);
 }
 
 #[test]
 fn a_line_prefetched_for_a_store_is_writable_and_in_no_other_cache() {
     let mut system = system(&config(), 2);
-    system.core_access(1, 0, of(AccessKind::Load, 0));
+    core_access(&mut system, 1, 0, of(AccessKind::Load, 0));
     prefetch(&mut system, 1_000, AccessKind::Load, 0);
-    let shared = system.core_access(0, 2_000, of(AccessKind::Store, 0)).at - 2_000;
+    let shared = core_access(&mut system, 0, 2_000, of(AccessKind::Store, 0)).at - 2_000;
     assert!(shared > L1, "both have it: {shared}");
-    system.core_access(1, 3_000, of(AccessKind::Load, 0));
-    assert_eq!(prefetch(&mut system, 4_000, AccessKind::Store, 0).at, 4_000 + L1);
+    core_access(&mut system, 1, 3_000, of(AccessKind::Load, 0));
+    assert_eq!(prefetch(&mut system, 4_000, AccessKind::Store, 0).at, CoreCycle::new(4_000 + L1));
     let upgrades = system.stats().harts[0].l1d.upgrades;
-    let owned = system.core_access(0, 5_000, of(AccessKind::Store, 0));
+    let owned = core_access(&mut system, 0, 5_000, of(AccessKind::Store, 0));
     assert_eq!((owned.at, owned.level), (5_000 + L1, Level::L1));
     assert_eq!(system.stats().harts[0].l1d.upgrades, upgrades, "the store needed no upgrade");
     system.check_invariants().unwrap();
@@ -101,7 +101,7 @@ fn a_line_prefetched_for_a_store_is_writable_and_in_no_other_cache() {
     let mut system = self::system(&config(), 1);
     prefetch(&mut system, 1_000, AccessKind::Store, 0);
     (1..9).for_each(|n| {
-        system.core_access(0, 10_000 * n, of(AccessKind::Load, n * (128 << 10)));
+        core_access(&mut system, 0, 10_000 * n, of(AccessKind::Load, n * (128 << 10)));
     });
     let stats = system.stats();
     assert_eq!([stats.harts[0].l1d.write_backs, stats.harts[0].l2.write_backs], [0, 0]);
@@ -112,16 +112,19 @@ fn a_line_prefetched_for_a_store_is_writable_and_in_no_other_cache() {
 fn a_line_prefetched_for_a_fetch_goes_to_the_instruction_cache() {
     let mut system = system(&config(), 1);
     prefetch(&mut system, 1_000, AccessKind::Fetch, 0);
-    let fetch = system.core_access(0, 2_000, of(AccessKind::Fetch, 0));
+    let fetch = core_access(&mut system, 0, 2_000, of(AccessKind::Fetch, 0));
     assert_eq!(fetch.level, Level::L1);
-    assert_ne!(system.core_access(0, 2_000, of(AccessKind::Load, 0)).level, Level::L1);
+    assert_ne!(core_access(&mut system, 0, 2_000, of(AccessKind::Load, 0)).level, Level::L1);
 }
 
 #[test]
 fn a_prefetch_outside_ram_does_nothing() {
     let mut system = system(&config(), 1);
     let device = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(0x1000_0000), pc: 0 };
-    assert_eq!(system.core_prefetch(0, 1_000, device), Prefetched { at: 1_000, level: None });
+    assert_eq!(
+        core_prefetch(&mut system, 0, 1_000, device),
+        Prefetched { at: CoreCycle::new(1_000), level: None }
+    );
     assert_eq!(system.stats().harts[0].l1d.software_prefetches, 0);
 }
 

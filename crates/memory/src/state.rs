@@ -1,8 +1,7 @@
 //! Saving and restoring tags, bookings, predictors and counters, so that a restored run continues
 //! identically.
-
-use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
+use doorbell_sim::{CoreCycle, CoreDomain, Ps, UncoreCycle, UncoreDomain};
 use serde::{Deserialize, Serialize};
 
 use crate::backing::MainMemory;
@@ -23,12 +22,12 @@ const LATEST: Ps = Ps(1 << 54);
 /// State of one hart's private caches and links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PrivateState {
-    l1i: CacheState,
-    l1d: CacheState,
-    l2: CacheState,
-    next: [u64; 2],
-    to: SlotsState,
-    from: SlotsState,
+    l1i: CacheState<CoreDomain>,
+    l1d: CacheState<CoreDomain>,
+    l2: CacheState<CoreDomain>,
+    next: [CoreCycle; 2],
+    to: SlotsState<UncoreDomain>,
+    from: SlotsState<UncoreDomain>,
     stats: CoreStats,
     sharing: SharingStats,
 }
@@ -40,10 +39,10 @@ pub struct MemoryState<S> {
     sharing: SharingState,
     directory: Option<DirectoryState>,
     fabric: Option<FabricState>,
-    llc: CacheState,
-    latest: u64,
-    io_in: SlotsState,
-    io_out: SlotsState,
+    llc: CacheState<UncoreDomain>,
+    latest: UncoreCycle,
+    io_in: SlotsState<UncoreDomain>,
+    io_out: SlotsState<UncoreDomain>,
     classes: ClassRuns,
     steering: SteeringState,
     devices: DeviceStats,
@@ -72,12 +71,12 @@ impl Private {
         }
     }
 
-    fn check_state(&self, state: &PrivateState, lines: u32, shared: u64) -> Result<(), String> {
+    fn check_state(&self, state: &PrivateState, lines: u32, shared: UncoreCycle) -> Result<(), String> {
         let latest = self.clock.edge_at_or_before(LATEST);
         self.l1i.check(&state.l1i, lines, latest)?;
         self.l1d.check(&state.l1d, lines, latest)?;
         self.l2.check(&state.l2, lines, latest)?;
-        if state.next.iter().any(|next| *next > latest && *next < u64::MAX) {
+        if state.next.iter().any(|next| *next > latest && *next < CoreCycle::MAX) {
             return Err("the time of a hart's next request is out of range".to_owned());
         }
         self.to.check(&state.to, shared)?;

@@ -11,6 +11,7 @@ use crate::coherence::config::{Answers, CoherenceConfig, CoherenceKind};
 use crate::config::{CacheConfig, Inclusion, MemoryConfig, WalkEntry};
 use crate::dca::{DcaConfig, DcaPolicy, Place, Strategy as DcaStrategy};
 use crate::fabric::config::{FabricConfig, FabricKind};
+use crate::plain_cycles::{core_access, core_prefetch};
 use crate::prefetch::{PrefetchConfig, PrefetchKind};
 use crate::replacement::Replacement;
 use crate::state::MemoryState;
@@ -173,9 +174,9 @@ fn drive<M: MainMemory>(
                 let access = CoreAccess { kind, addr, pc: 0x1000 + 4 * rng.below(4) };
                 let hart = rng.below(harts) as usize;
                 if kind != AccessKind::Walk && rng.below(4) == 0 {
-                    system.core_prefetch(hart, now.0 / 400, access).at
+                    core_prefetch(system, hart, now.0 / 400, access).at.number()
                 } else {
-                    system.core_access(hart, now.0 / 400, access).at
+                    core_access(system, hart, now.0 / 400, access).at
                 }
             }
         });

@@ -1,7 +1,8 @@
 //! The memory system: its components and how they are connected.
-
 use doorbell_sim::memory::{CoreAccess, DmaEntryPoint, Level, Prefetched, Served};
-use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ps};
+use doorbell_sim::{
+    Bytes, CoreCycle, CoreDomain, DomainClock, Hertz, PhysAddr, Ps, UncoreCycle, UncoreDomain,
+};
 
 use crate::backing::MainMemory;
 use crate::cache::Cache;
@@ -58,20 +59,21 @@ impl Span {
 /// A hart's private caches and its link.
 #[derive(Clone, Debug)]
 pub(crate) struct Private {
-    pub clock: Clock,
+    pub clock: DomainClock<CoreDomain>,
     /// The hart runs on the clock of LLC and interconnect.
     pub same_clock: bool,
-    pub l1i: Cache,
-    pub l1d: Cache,
-    pub l2: Cache,
-    /// Per thread, the first cycle for which requests may still come; `u64::MAX` while the thread sleeps.
-    pub next: [u64; THREADS_MAX],
+    pub l1i: Cache<CoreDomain>,
+    pub l1d: Cache<CoreDomain>,
+    pub l2: Cache<CoreDomain>,
+    /// Per thread, the first cycle for which requests may still come; [`CoreCycle::MAX`] while the thread
+    /// sleeps.
+    pub next: [CoreCycle; THREADS_MAX],
     /// There is no L2: `l2` is only a directory of the lines in the L1s.
     pub directory: bool,
     /// Lines to the LLC.
-    pub to: Link,
+    pub to: Link<UncoreDomain>,
     /// Lines from the LLC.
-    pub from: Link,
+    pub from: Link<UncoreDomain>,
     pub walks: WalkEntry,
     /// LLC ways in which this hart's lines may be allocated.
     pub llc_ways: u32,
@@ -93,12 +95,12 @@ impl Private {
         let (ic, HartSide { clock, caches }) = (&config.interconnect, side);
         let directory = config.levels == 2;
         Private {
-            clock: Clock::new(*clock),
+            clock: DomainClock::new(*clock),
             same_clock: *clock == ic.clock,
             l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW).enable_quick(),
             l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).enable_quick(),
             l2: Cache::new(&if directory { caches.directory() } else { caches.l2.clone() }, PRIVATE_WINDOW),
-            next: [u64::MAX; THREADS_MAX],
+            next: [CoreCycle::MAX; THREADS_MAX],
             directory,
             to: Link::new(ic.bytes_per_cycle, SHARED_WINDOW),
             from: Link::new(ic.bytes_per_cycle, SHARED_WINDOW),
@@ -109,7 +111,7 @@ impl Private {
         }
     }
 
-    pub fn l1(&mut self, code: bool) -> &mut Cache {
+    pub fn l1(&mut self, code: bool) -> &mut Cache<CoreDomain> {
         if code { &mut self.l1i } else { &mut self.l1d }
     }
 }
@@ -125,18 +127,18 @@ pub struct MemorySystem<M> {
     /// Stops of the ring or mesh, if one is configured.
     pub(crate) fabric: Option<Box<Fabric>>,
     pub(crate) sharing: Sharing,
-    pub(crate) llc: Cache,
+    pub(crate) llc: Cache<UncoreDomain>,
     /// Current time of the most advanced requester.
-    pub(crate) latest: u64,
+    pub(crate) latest: UncoreCycle,
     pub(crate) inclusion: Inclusion,
     pub(crate) core_ways: u32,
     /// The clock of LLC and interconnect.
-    pub(crate) clock: Clock,
+    pub(crate) clock: DomainClock<UncoreDomain>,
     pub(crate) latency: u64,
     pub(crate) snoop_latency: u64,
     pub(crate) io_latency: u64,
-    pub(crate) io_in: Link,
-    pub(crate) io_out: Link,
+    pub(crate) io_in: Link<UncoreDomain>,
+    pub(crate) io_out: Link<UncoreDomain>,
     pub(crate) header_bytes: u32,
     pub(crate) classes: LineClasses,
     pub(crate) steering: Steering,
@@ -214,10 +216,10 @@ impl<M: MainMemory> MemorySystem<M> {
             sharing: Sharing::new(harts.len(), span.lines),
             harts: harts.iter().map(|hart| Private::new(hart, config)).collect(),
             llc,
-            latest: 0,
+            latest: UncoreCycle::ZERO,
             inclusion: config.llc.inclusion,
             core_ways: config.llc.core_ways.0,
-            clock: Clock::new(ic.clock),
+            clock: DomainClock::new(ic.clock),
             latency: u64::from(ic.latency),
             snoop_latency: u64::from(ic.snoop_latency),
             io_latency: u64::from(ic.io_latency),
@@ -239,31 +241,31 @@ impl<M: MainMemory> MemorySystem<M> {
     /// Returns when an access that leaves the core in its cycle `cycle` is served. Cycles need not increase
     /// from call to call.
     #[inline]
-    pub fn core_access(&mut self, hart: usize, cycle: u64, access: CoreAccess) -> Served {
+    pub fn core_access(&mut self, hart: usize, cycle: CoreCycle, access: CoreAccess) -> Served {
         self.access::<true>(hart, cycle, access)
     }
 
     /// Times a software prefetch.
     #[inline]
-    pub fn core_prefetch(&mut self, hart: usize, cycle: u64, access: CoreAccess) -> Prefetched {
+    pub fn core_prefetch(&mut self, hart: usize, cycle: CoreCycle, access: CoreAccess) -> Prefetched {
         self.prefetch::<true>(hart, cycle, access)
     }
 
     /// A software prefetch that changes state and counters but takes no time.
     pub fn warm_prefetch(&mut self, hart: usize, access: CoreAccess) {
-        self.prefetch::<false>(hart, 0, access);
+        self.prefetch::<false>(hart, CoreCycle::ZERO, access);
     }
 
     /// An access that changes state and counters but takes no time.
     #[inline(always)]
     pub fn warm(&mut self, hart: usize, access: CoreAccess) {
-        self.access::<false>(hart, 0, access);
+        self.access::<false>(hart, CoreCycle::ZERO, access);
     }
 
     /// Sets the next fetch cycle of a hart's thread. No earlier request will come from it, so bookings before
     /// that may be dropped.
     #[inline]
-    pub fn advance_hart(&mut self, hart: usize, thread: usize, cycle: u64) {
+    pub fn advance_hart(&mut self, hart: usize, thread: usize, cycle: CoreCycle) {
         let Private { l1i, l1d, l2, next, .. } = &mut self.harts[hart];
         next[thread] = cycle;
         let now = l2.now.max(next[0].min(next[1]));
@@ -273,15 +275,15 @@ impl<M: MainMemory> MemorySystem<M> {
     /// A thread sleeps, or is not timed, until the next [`advance_hart`](MemorySystem::advance_hart).
     #[inline]
     pub fn hart_sleeps(&mut self, hart: usize, thread: usize) {
-        self.harts[hart].next[thread] = u64::MAX;
+        self.harts[hart].next[thread] = CoreCycle::MAX;
     }
 
     /// Advances the current time to a hart's or a device's cycle.
     #[inline]
-    pub(crate) fn advance_cycle(&mut self, cycle: u64) {
+    pub(crate) fn advance_cycle(&mut self, cycle: UncoreCycle) {
         let before = self.latest;
         self.latest = before.max(cycle);
-        if cycle / ADVANCE_INTERVAL > before / ADVANCE_INTERVAL {
+        if cycle.number() / ADVANCE_INTERVAL > before.number() / ADVANCE_INTERVAL {
             self.advance_shared(before);
         }
     }
@@ -289,12 +291,12 @@ impl<M: MainMemory> MemorySystem<M> {
     /// Advances the shared resources' time to that of the earliest requester. With slow memory a core fetches
     /// tens of microseconds before it commits the stalled instructions.
     #[inline(never)]
-    fn advance_shared(&mut self, before: u64) {
+    fn advance_shared(&mut self, before: UncoreCycle) {
         let next = |hart: &Private| hart.next[0].min(hart.next[1]);
-        let awake = (0..self.harts.len()).filter(|hart| next(&self.harts[*hart]) < u64::MAX);
+        let awake = (0..self.harts.len()).filter(|hart| next(&self.harts[*hart]) < CoreCycle::MAX);
         let behind = awake.map(|hart| self.to_shared(hart, next(&self.harts[hart]))).min();
-        self.llc.now = self.llc.now.max(self.latest.min(behind.unwrap_or(u64::MAX)));
-        if self.latest / MEMORY_ADVANCE_INTERVAL > before / MEMORY_ADVANCE_INTERVAL {
+        self.llc.now = self.llc.now.max(self.latest.min(behind.unwrap_or(UncoreCycle::MAX)));
+        if self.latest.number() / MEMORY_ADVANCE_INTERVAL > before.number() / MEMORY_ADVANCE_INTERVAL {
             self.memory.advance_to(self.clock.edge(self.latest), self.clock.edge(self.llc.now));
         }
     }
@@ -400,34 +402,34 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// First interconnect cycle that starts at or after a hart's cycle.
     #[inline]
-    pub(crate) fn to_shared(&self, hart: usize, cycle: u64) -> u64 {
+    pub(crate) fn to_shared(&self, hart: usize, cycle: CoreCycle) -> UncoreCycle {
         let hart = &self.harts[hart];
-        if hart.same_clock { cycle } else { self.clock.edge_at_or_after(hart.clock.edge(cycle)) }
+        match hart.same_clock {
+            true => UncoreCycle::new(cycle.number()),
+            false => self.clock.edge_at_or_after(hart.clock.edge(cycle)),
+        }
     }
 
     /// First cycle of the hart that starts at or after an interconnect cycle.
     #[inline]
-    pub(crate) fn to_core(&self, hart: usize, cycle: u64) -> u64 {
+    pub(crate) fn to_core(&self, hart: usize, cycle: UncoreCycle) -> CoreCycle {
         let hart = &self.harts[hart];
-        if hart.same_clock { cycle } else { hart.clock.edge_at_or_after(self.clock.edge(cycle)) }
+        match hart.same_clock {
+            true => CoreCycle::new(cycle.number()),
+            false => hart.clock.edge_at_or_after(self.clock.edge(cycle)),
+        }
     }
 
     /// An access to an address that is neither RAM nor a device: a round trip on the interconnect.
     #[cold]
-    pub(crate) fn outside(&mut self, hart: usize, cycle: u64) -> Served {
+    pub(crate) fn outside(&mut self, hart: usize, cycle: CoreCycle) -> Served {
         self.harts[hart].stats.outside_ram += 1;
         let there = self.to_shared(hart, cycle) + 2 * self.latency;
         Served { at: self.to_core(hart, there), level: Level::Dram }
     }
 
     /// First interconnect cycle that starts at or after `at`.
-    pub fn cycle_at(&self, at: Ps) -> u64 {
+    pub fn cycle_at(&self, at: Ps) -> UncoreCycle {
         self.clock.edge_at_or_after(at)
-    }
-
-    /// Start time of an interconnect cycle.
-    #[inline]
-    pub(crate) fn time(&self, cycle: u64) -> Ps {
-        self.clock.edge(cycle)
     }
 }

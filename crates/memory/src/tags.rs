@@ -7,7 +7,9 @@
 mod flags;
 mod quick;
 
-use doorbell_sim::ports::PhysAddr;
+use std::marker::PhantomData;
+
+use doorbell_sim::{Cycle, Domain, PhysAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::aligned::Aligned;
@@ -69,9 +71,9 @@ impl Slot {
     }
 }
 
-/// Tags of one cache; see the module.
+/// Tags of one cache in clock domain `D`; see the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Tags {
+pub(crate) struct Tags<D> {
     ways: usize,
     sets: u32,
     /// Index function of the sets, if not the lowest bits of the line number.
@@ -86,6 +88,7 @@ pub(crate) struct Tags {
     /// Most recently used line of each set, if [`Tags::quick_use`] is enabled: a host-side shortcut without
     /// visible effect.
     mru: Vec<MruEntry>,
+    clock: PhantomData<D>,
 }
 
 /// Saved state, except the replacement order.
@@ -98,8 +101,8 @@ pub(crate) struct TagsState {
 
 /// Time unit from which a line that arrives at `at` counts as arrived. Times beyond 32 bits never do.
 #[inline]
-fn settled_from(at: u64) -> u32 {
-    let units = (at >> LATEST_SHIFT) + 1;
+fn settled_from<D>(at: Cycle<D>) -> u32 {
+    let units = (at.number() >> LATEST_SHIFT) + 1;
     if units >> 32 == 0 { units as u32 } else { u32::MAX }
 }
 
@@ -108,9 +111,9 @@ fn order_of(block: &[u32]) -> u64 {
     u64::from(block[0]) | u64::from(block[1]) << 32
 }
 
-impl Tags {
+impl<D: Domain> Tags<D> {
     /// An empty cache of `sets` sets, a power of two unless it is [divided](Tags::divide) into slices.
-    pub fn new(sets: u32, ways: u32, replacement: Replacement) -> Tags {
+    pub fn new(sets: u32, ways: u32, replacement: Replacement) -> Tags<D> {
         assert!((1..=WAYS_MAX).contains(&ways));
         let slots = (sets * ways) as usize;
         let words = HEADER + ways as usize + ways.div_ceil(4) as usize;
@@ -127,6 +130,7 @@ impl Tags {
             ready: Aligned::new(slots, 0, place + 32),
             replacer: Replacer::new(sets, ways, replacement),
             mru: Vec::new(),
+            clock: PhantomData,
         };
         for set in 0..sets {
             let block = tags.block_mut(set);
@@ -217,8 +221,8 @@ impl Tags {
     /// needs no change of state for a read or, with `own`, a write. It then updates only the replacement
     /// order; otherwise it does nothing.
     #[inline(always)]
-    pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
-        let set = (line & (self.sets - 1)) as usize;
+    pub fn quick_use(&mut self, line: u32, t: Cycle<D>, own: bool) -> Quick {
+        let (set, t) = ((line & (self.sets - 1)) as usize, t.number());
         let mru = &mut self.mru[set];
         if mru.line == line && mru.is_settled(t) && (!own || mru.flags.takes_stores()) {
             return Quick::Used(mru.flags);
@@ -259,22 +263,22 @@ impl Tags {
 
     /// Whether the line has certainly arrived by `t`: a quick check of its set.
     #[inline]
-    pub fn is_settled(&self, slot: Slot, t: u64) -> bool {
-        t >> LATEST_SHIFT >= u64::from(self.block(slot.set())[LATEST])
+    pub fn is_settled(&self, slot: Slot, t: Cycle<D>) -> bool {
+        t.number() >> LATEST_SHIFT >= u64::from(self.block(slot.set())[LATEST])
     }
 
     /// Arrival time of the line, and the level that it comes from, a number below 8.
     #[inline]
-    pub fn ready(&self, slot: Slot) -> (u64, u8) {
+    pub fn ready(&self, slot: Slot) -> (Cycle<D>, u8) {
         let word = *self.ready.one(self.ready_at(slot));
-        (word >> 3, (word & 7) as u8)
+        (Cycle::new(word >> 3), (word & 7) as u8)
     }
 
     #[inline]
-    pub fn set_ready(&mut self, slot: Slot, at: u64, level: u8) {
+    pub fn set_ready(&mut self, slot: Slot, at: Cycle<D>, level: u8) {
         let place = self.ready_at(slot);
-        *self.ready.one_mut(place) = at << 3 | u64::from(level);
-        if at > 0 {
+        *self.ready.one_mut(place) = at.number() << 3 | u64::from(level);
+        if at > Cycle::ZERO {
             let latest = &mut self.block_mut(slot.set())[LATEST];
             *latest = settled_from(at).max(*latest);
         }
@@ -307,7 +311,7 @@ impl Tags {
         line: u32,
         flags: Flags,
         mask: u32,
-        (at, level): (u64, u8),
+        (at, level): (Cycle<D>, u8),
         reused: bool,
     ) -> (Slot, Option<Evicted>) {
         let (set, ways) = (self.set(line), self.ways);
@@ -322,7 +326,7 @@ impl Tags {
         self.replacer.insert(&mut order, set as usize, way, reused);
         (block[0], block[1]) = (order as u32, (order >> 32) as u32);
         block[FREE] &= !(1 << way);
-        if at > 0 {
+        if at > Cycle::ZERO {
             block[LATEST] = block[LATEST].max(settled_from(at));
         }
         let old_line = std::mem::replace(&mut block[HEADER + way], line);
@@ -330,7 +334,7 @@ impl Tags {
         let old_flags = Flags((block[word] >> shift) as u8);
         block[word] = block[word] & !(0xff << shift) | u32::from(flags.0) << shift;
         let ready = self.ready.one_mut(set as usize * ways + way);
-        let old_level = (std::mem::replace(ready, at << 3 | u64::from(level)) & 7) as u8;
+        let old_level = (std::mem::replace(ready, at.number() << 3 | u64::from(level)) & 7) as u8;
         let old = Evicted { line: old_line, flags: old_flags, level: old_level };
         let gone = if free == 0 { Some(old) } else { None };
         (Slot::new(set, way as u32), gone)
@@ -349,7 +353,7 @@ impl Tags {
     }
 
     /// Every slot, including empty ones.
-    fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+    fn slots(&self) -> impl Iterator<Item = Slot> + use<D> {
         let ways = self.ways as u32;
         (0..self.sets).flat_map(move |set| (0..ways).map(move |way| Slot::new(set, way)))
     }
@@ -386,7 +390,7 @@ impl Tags {
     pub fn save(&self) -> (TagsState, ReplacerState) {
         let word = |slot| {
             let (at, level) = self.ready(slot);
-            at << READY_SHIFT | u64::from(level) << LEVEL_SHIFT | u64::from(self.flags(slot).0)
+            at.number() << READY_SHIFT | u64::from(level) << LEVEL_SHIFT | u64::from(self.flags(slot).0)
         };
         let lines = self.slots().map(|slot| self.line(slot)).collect();
         let state = TagsState { lines, words: self.slots().map(word).collect() };
@@ -399,7 +403,7 @@ impl Tags {
         &self,
         (state, replacer): &(TagsState, ReplacerState),
         lines: u32,
-        latest: u64,
+        latest: Cycle<D>,
     ) -> Result<(), String> {
         let slots = self.slots().count();
         if [state.lines.len(), state.words.len()] != [slots; 2] {
@@ -414,7 +418,7 @@ impl Tags {
                 if *line >= lines || self.set(*line) as usize != set || tags[..way].contains(line) {
                     return Err(format!("line {line} cannot be in set {set}"));
                 }
-                if !Flags(word as u8).is_possible() || word >> READY_SHIFT > latest {
+                if !Flags(word as u8).is_possible() || word >> READY_SHIFT > latest.number() {
                     return Err(format!("line {line} has an impossible state"));
                 }
             }
@@ -432,7 +436,7 @@ impl Tags {
         }
         for (slot, (line, word)) in self.slots().zip(state.lines.into_iter().zip(state.words)) {
             self.set_flags(slot, Flags(word as u8));
-            self.set_ready(slot, word >> READY_SHIFT, (word >> LEVEL_SHIFT & 7) as u8);
+            self.set_ready(slot, Cycle::new(word >> READY_SHIFT), (word >> LEVEL_SHIFT & 7) as u8);
             let block = self.block_mut(slot.set());
             block[HEADER + slot.way() as usize] = line;
             block[FREE] |= u32::from(line == EMPTY) << slot.way();

@@ -1,13 +1,13 @@
 //! Latencies to the cycle, bandwidth by ports and links, misses by Little's law.
 
-use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
-use doorbell_sim::ports::PhysAddr;
-use doorbell_sim::{Bytes, Hertz, Ps};
+use doorbell_sim::memory::{AccessKind, CoreAccess, Level};
+use doorbell_sim::{Bytes, Hertz, PhysAddr, Ps};
 
 use crate::backing::FlatMemory;
 use crate::coherence::config::CoherenceKind;
 use crate::config::{MemoryConfig, WalkEntry};
 use crate::dca::{DcaPolicy, Place};
+use crate::plain_cycles::{Served, core_access};
 use crate::prefetch::PrefetchKind;
 use crate::system::MemorySystem;
 
@@ -40,7 +40,7 @@ fn system(config: &MemoryConfig) -> System {
 }
 
 fn access(system: &mut System, hart: usize, cycle: u64, kind: AccessKind, offset: u64) -> Served {
-    system.core_access(hart, cycle, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0x1000 })
+    core_access(system, hart, cycle, CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: 0x1000 })
 }
 
 fn load(system: &mut System, cycle: u64, offset: u64) -> Served {

@@ -15,7 +15,7 @@ use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
 use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats;
-use doorbell_sim::{Bytes, Clock, Hertz, Ps};
+use doorbell_sim::{Bytes, CoreDomain, DomainClock, Hertz, Ps};
 
 const BASE: u64 = 0x8000_0000;
 const RAM: u64 = 64 << 20;
@@ -106,8 +106,9 @@ fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
             _ => rng.below(80_000),
         });
         let hart = rng.below(clocks.len() as u64) as usize;
+        let clock = DomainClock::<CoreDomain>::new(clocks[hart]);
         system.advance_to(now);
-        system.advance_hart(hart, 0, Clock::new(clocks[hart]).edge_at_or_before(now));
+        system.advance_hart(hart, 0, clock.edge_at_or_before(now));
         let then = now + Ps(rng.below(1_000_000));
         let access = core_access(&mut rng, step);
         match rng.below(32) {
@@ -117,9 +118,8 @@ fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
             }
             3 if rng.below(4) == 0 => system.warm(hart, access),
             _ => {
-                let served =
-                    system.core_access(hart, Clock::new(clocks[hart]).edge_at_or_after(then), access);
-                sum.number(served.at << 3 | served.level as u64);
+                let served = system.core_access(hart, clock.edge_at_or_after(then), access);
+                sum.number(served.at.number() << 3 | served.level as u64);
             }
         }
         if step == 30_000 {

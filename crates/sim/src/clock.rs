@@ -1,5 +1,7 @@
-//! A clock domain. An edge's time is computed from the edge number, never by adding a rounded period: at 3
-//! GHz the edges are at 0, 333, 666, 1000 ps.
+//! Clocks. An edge's time is computed from the edge number, never by adding a rounded period: at 3 GHz the
+//! edges are at 0, 333, 666, 1000 ps.
+
+pub mod cycle;
 
 use crate::time::Ps;
 use crate::units::Hertz;

@@ -30,6 +30,7 @@ pub mod units;
 
 pub use calendar::Calendar;
 pub use clock::Clock;
+pub use clock::cycle::{CoreCycle, CoreDomain, Cycle, Domain, DomainClock, UncoreCycle, UncoreDomain};
 pub use event::{EventQueue, Phase};
 pub use frame::Frame;
 pub use future_bookings::FutureBookings;

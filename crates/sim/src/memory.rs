@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::cycle::CoreCycle;
 use crate::op::Op;
 use crate::ports::{DmaPurpose, DmaRequest, DmaTag, PhysAddr};
 use crate::time::Ps;
@@ -83,8 +84,8 @@ impl CoreAccess {
 /// How an access was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// The core cycle in which the data can be used, or from which the line may be written.
-    pub at: u64,
+    /// When the data can be used, or from when the line may be written.
+    pub at: CoreCycle,
     /// Level of the line. An access that merges with a line in flight counts for the level that supplies the
     /// line.
     pub level: Level,
@@ -93,8 +94,8 @@ pub struct Served {
 /// Result of a software prefetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetched {
-    /// The core cycle in which the first-level lookup is done; the instruction does not wait longer.
-    pub at: u64,
+    /// When the first-level lookup is done; the instruction does not wait longer.
+    pub at: CoreCycle,
     /// Level that has or supplies the line; none if the prefetch was dropped.
     pub level: Option<Level>,
 }
@@ -113,13 +114,13 @@ pub struct Walk {
     pub faults: u8,
 }
 
-/// The memory hierarchy around a core. Times are core cycles and may decrease from call to call.
+/// The memory hierarchy around a core. Cycles may decrease from call to call.
 pub trait CoreMemory {
     /// Computes the timing of an access that leaves the core in cycle `cycle`, address translated.
-    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served;
+    fn access(&mut self, cycle: CoreCycle, access: CoreAccess) -> Served;
     /// Computes the timing of a software prefetch that leaves the core in cycle `cycle`, address translated.
     /// Its kind is a load, a store (the line becomes writable) or a fetch.
-    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched;
+    fn prefetch(&mut self, cycle: CoreCycle, access: CoreAccess) -> Prefetched;
     /// The entries that a walk for `virt` reads in the current page tables; no levels without translation.
     fn walk(&mut self, virt: u64) -> Walk;
 }

@@ -8,6 +8,7 @@
 //! goes to the memory system, and an interrupt reaches a source as an exception after its ops or as the end
 //! of its sleep.
 
+use crate::clock::cycle::CoreCycle;
 use crate::learn::{Learner, learn_ops};
 use crate::memory::Walk;
 use crate::op::Op;
@@ -38,7 +39,7 @@ pub struct TranslationFence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Until {
     /// Cycle of the source's core.
-    pub cycle: u64,
+    pub cycle: CoreCycle,
     /// Instructions since the start.
     pub instructions: u64,
 }
@@ -54,10 +55,10 @@ pub trait OpSource {
     fn is_ready(&self) -> bool;
 
     /// The core cycle in which the next block begins; after a sleep, later than the cycle set last.
-    fn cycle(&self) -> u64;
+    fn cycle(&self) -> CoreCycle;
 
     /// Sets the cycle in which the next block begins, after the timing of the last block was computed.
-    fn set_cycle(&mut self, cycle: u64);
+    fn set_cycle(&mut self, cycle: CoreCycle);
 
     /// Instructions yielded since the start.
     fn instructions(&self) -> u64;

@@ -8,7 +8,7 @@ use doorbell_bench::resolve;
 use doorbell_core::Core;
 use doorbell_machine::{KeptOps, Limits, Machine, Mode};
 use doorbell_memory::{MemorySystem, SingleHart};
-use doorbell_sim::{Bytes, PhysAddr, Ps};
+use doorbell_sim::{Bytes, CoreCycle, PhysAddr, Ps};
 use doorbell_trace::champsim;
 
 /// Rows of a group, measured once for all tests of this file.
@@ -250,12 +250,8 @@ fn recording_does_not_change_a_run_and_the_trace_replays_with_the_same_timing() 
         core.execute(&champsim::ops(&records), &mut SingleHart(memory.expect("a memory system")));
         // The last instruction is omitted, as it has no successor. The dependences of set-up instructions may
         // differ.
-        let difference = core.now().abs_diff(recorded.0);
-        assert!(
-            difference < 100,
-            "{name}: {} cycles in the replay, {} on the machine",
-            core.now(),
-            recorded.0
-        );
+        let [replayed, recorded] = [core.now(), recorded.0].map(CoreCycle::number);
+        let difference = replayed.abs_diff(recorded);
+        assert!(difference < 100, "{name}: {replayed} cycles in the replay, {recorded} on the machine");
     }
 }

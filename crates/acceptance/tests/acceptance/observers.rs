@@ -160,7 +160,7 @@ fn check_played(trace: TraceFile, point: &Point) {
         (devices.dma_read_bytes, devices.dma_written_bytes),
         (counts.dma_read_bytes, counts.dma_written_bytes)
     );
-    let ratio = played.cores[0].0 as f64 / (point.summary.simulated_seconds * 3e9);
+    let ratio = played.cores[0].0.number() as f64 / (point.summary.simulated_seconds * 3e9);
     assert!((1.0..1.6).contains(&ratio), "{ratio}");
     let other = MachineConfig {
         platform: PlatformConfig { harts: 2, ..point.config.platform.clone() },
@@ -347,14 +347,14 @@ fn check_log(text: &str, ops: &[LoggedOp]) {
     assert!(order.iter().copied().eq(0..ops.len() as u64), "retired in order");
     for (number, logged) in ops.iter().enumerate() {
         let (op, stages) = (&read[&number], &logged.stages);
-        assert_eq!(op.retired, Some(stages.commit));
+        assert_eq!(op.retired, Some(stages.commit.number()));
         let start = |name: &str| op.stages.iter().find(|(found, _)| found == name).map(|(_, cycle)| *cycle);
         let expected = [("F", stages.fetch), ("Ds", stages.dispatch), ("Is", stages.issue)];
         for (name, cycle) in expected {
-            assert!(start(name).is_none_or(|found| found == cycle), "{name} of {number}");
+            assert!(start(name).is_none_or(|found| found == cycle.number()), "{name} of {number}");
         }
         assert!(op.stages.windows(2).all(|pair| pair[0].1 < pair[1].1), "stages follow each other");
-        assert_eq!(op.stages[0], ("F".to_owned(), stages.fetch));
+        assert_eq!(op.stages[0], ("F".to_owned(), stages.fetch.number()));
     }
 }
 

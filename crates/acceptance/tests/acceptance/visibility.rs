@@ -11,7 +11,7 @@ use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{Limits, LoggedOp, Machine, Mode, WatchRequest};
 use doorbell_platform::map::{self, RegionId};
 use doorbell_riscv::assembler::*;
-use doorbell_sim::{Clock, Op, OpClass, PhysAddr, Ps};
+use doorbell_sim::{CoreCycle, DomainClock, Op, OpClass, PhysAddr, Ps};
 
 const RAM: u64 = 0x8000_0000;
 const RING: u64 = RAM + (1 << 20);
@@ -133,7 +133,7 @@ struct Poll {
     written: Ps,
 }
 
-fn polls(core_ps: impl Fn(u64) -> Ps, written: &[Ps], log: &[LoggedOp]) -> Vec<Poll> {
+fn polls(core_ps: impl Fn(CoreCycle) -> Ps, written: &[Ps], log: &[LoggedOp]) -> Vec<Poll> {
     let mut polls = Vec::new();
     let mut executed = None;
     let is_poll = |op: &Op| op.class == OpClass::Load && (RING..BUFFERS).contains(&op.phys.0);
@@ -154,13 +154,13 @@ fn polls(core_ps: impl Fn(u64) -> Ps, written: &[Ps], log: &[LoggedOp]) -> Vec<P
 }
 
 /// Longest time from dispatch to commit of an op.
-fn longest_drain(log: &[LoggedOp], core_ps: impl Fn(u64) -> Ps) -> Ps {
+fn longest_drain(log: &[LoggedOp], core_ps: impl Fn(CoreCycle) -> Ps) -> Ps {
     let drain = |op: &LoggedOp| core_ps(op.stages.commit).saturating_sub(core_ps(op.stages.dispatch));
     log.iter().map(drain).max().expect("the log has ops")
 }
 
 /// Longest time between the commits of two successive branches.
-fn longest_block(log: &[LoggedOp], core_ps: impl Fn(u64) -> Ps) -> Ps {
+fn longest_block(log: &[LoggedOp], core_ps: impl Fn(CoreCycle) -> Ps) -> Ps {
     let ends = log.iter().filter(|op| op.op.class == OpClass::Branch).map(|op| core_ps(op.stages.commit));
     let ends: Vec<Ps> = ends.collect();
     ends.windows(2).map(|two| two[1] - two[0]).max().expect("the log has branches")
@@ -170,8 +170,8 @@ fn longest_block(log: &[LoggedOp], core_ps: impl Fn(u64) -> Ps) -> Ps {
 fn a_poll_reads_memory_at_most_one_drain_early_or_one_block_late() {
     for core in CORES {
         for between in [Between::Nothing, Between::Miss] {
-            let clock = Clock::new(machine(core, &[]).core.frequency);
-            let core_ps = |cycle: u64| clock.edge(cycle);
+            let clock = DomainClock::new(machine(core, &[]).core.frequency);
+            let core_ps = |cycle| clock.edge(cycle);
             let (written, log) = polled(core, between);
             let polls = polls(core_ps, &written, &log);
             assert_eq!(polls.iter().filter(|poll| poll.is_written).count() as u64, FRAMES);

@@ -2,7 +2,7 @@
 //! does not already guarantee the memory order, the rules are those of the out-of-order core.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level};
-use doorbell_sim::op::Op;
+use doorbell_sim::{CoreCycle, Op};
 
 use super::{DeviceAccess, Executed, InOrder, Wait, stages};
 use crate::front::Fetched;
@@ -39,7 +39,7 @@ impl InOrder {
         observer.op(op, &Stages { written, ..stages(fetched, &issued, &executed, commit) });
     }
 
-    pub(super) fn translate<M: CoreMemory>(&mut self, op: &Op, at: u64, memory: &mut M) -> u64 {
+    pub(super) fn translate<M: CoreMemory>(&mut self, op: &Op, at: CoreCycle, memory: &mut M) -> CoreCycle {
         let state = &mut self.state;
         let translated =
             state.common.mmu.translate(Side::Data, op.virt, at, memory, &mut state.common.counts);
@@ -50,7 +50,7 @@ impl InOrder {
     }
 
     #[inline(always)]
-    pub(super) fn load<M: CoreMemory>(&mut self, op: &Op, issued: u64, memory: &mut M) -> Executed {
+    pub(super) fn load<M: CoreMemory>(&mut self, op: &Op, issued: CoreCycle, memory: &mut M) -> Executed {
         let span = Span::of(op);
         let translated = self.translate(op, issued + self.state.common.address_cycles, memory);
         let state = &mut self.state;
@@ -93,7 +93,8 @@ impl InOrder {
         let translated = common.mmu.translate(Side::Data, op.virt, address, memory, &mut common.counts);
         let prefetched = common.prefetch(op, translated, memory);
         let complete = self.result(op, prefetched.at, Cause::L1);
-        let executed = Executed { complete, commit: 0, cause: Cause::L1, level: prefetched.level };
+        let executed =
+            Executed { complete, commit: CoreCycle::ZERO, cause: Cause::L1, level: prefetched.level };
         let common = &mut self.state.common;
         common.loads.push(complete);
         common.counts.lq_cycles += complete - issued.at;
@@ -101,7 +102,7 @@ impl InOrder {
         observer.op(op, &stages(fetched, &issued, &executed, commit));
     }
 
-    pub(super) fn atomic<M: CoreMemory>(&mut self, op: &Op, issued: u64, memory: &mut M) -> Executed {
+    pub(super) fn atomic<M: CoreMemory>(&mut self, op: &Op, issued: CoreCycle, memory: &mut M) -> Executed {
         let translated = self.translate(op, issued + self.state.common.address_cycles, memory);
         let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
         let served = memory.access(translated, CoreAccess { kind, addr: op.phys, pc: op.pc });
@@ -112,9 +113,9 @@ impl InOrder {
         Executed { complete, commit: complete + 1, cause, level: Some(served.level) }
     }
 
-    pub(super) fn fence(&mut self, op: &Op, issued: u64) -> Executed {
+    pub(super) fn fence(&mut self, op: &Op, issued: CoreCycle) -> Executed {
         self.state.common.fence(op);
-        Executed { complete: issued + 1, commit: 0, cause: Cause::Execute, level: None }
+        Executed { complete: issued + 1, commit: CoreCycle::ZERO, cause: Cause::Execute, level: None }
     }
 
     pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
@@ -131,15 +132,11 @@ impl InOrder {
         DeviceAccess { fetched, issued, begun: sent }
     }
 
-    pub(crate) fn sent_at(access: &DeviceAccess) -> u64 {
-        access.begun
-    }
-
     pub(crate) fn end_device<O: Observer>(
         &mut self,
         op: &Op,
         access: DeviceAccess,
-        [done, acknowledged]: [u64; 2],
+        [done, acknowledged]: [CoreCycle; 2],
         observer: &mut O,
     ) {
         let complete = self.result(op, done.max(access.begun), Cause::Device);

@@ -10,7 +10,7 @@
 mod memory;
 
 use doorbell_sim::memory::{CoreMemory, Level};
-use doorbell_sim::op::{Op, OpClass};
+use doorbell_sim::{CoreCycle, Op, OpClass};
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Bubble;
@@ -39,24 +39,24 @@ pub(crate) struct State {
     common: Common,
     /// The cycle of the last issue.
     #[serde(deserialize_with = "crate::saved::cycle")]
-    issued: u64,
+    issued: CoreCycle,
     floors: Floors,
     /// Ops in program order whose values are not all available; none without a window limit.
-    window: Option<Ring>,
-    /// The latest completion so far and its cause: a [`Wait`].
+    window: Option<Ring<Wait>>,
+    /// The latest completion so far and its cause.
     #[serde(deserialize_with = "crate::saved::cycle")]
-    complete: u64,
+    complete: Wait,
 }
 
 /// Earliest cycles for younger ops, imposed by older ones.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Floors {
-    /// The earliest issue cycle: a [`Wait`].
+    /// The earliest issue cycle and its cause.
     #[serde(deserialize_with = "crate::saved::cycle")]
-    issue: u64,
+    issue: Wait,
     /// The cycle by which all older ops are complete.
     #[serde(deserialize_with = "crate::saved::cycle")]
-    all_done: u64,
+    all_done: CoreCycle,
 }
 
 /// Saved state.
@@ -65,7 +65,7 @@ pub(crate) type InOrderState = Saved<State>;
 /// An issued op.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Issued {
-    at: u64,
+    at: CoreCycle,
     /// Its back-end wait.
     wait: Wait,
 }
@@ -73,9 +73,9 @@ struct Issued {
 /// An executed op.
 #[derive(Clone, Copy, Debug)]
 struct Executed {
-    complete: u64,
+    complete: CoreCycle,
     /// The earliest commit cycle.
-    commit: u64,
+    commit: CoreCycle,
     cause: Cause,
     level: Option<Level>,
 }
@@ -85,30 +85,37 @@ struct Executed {
 pub(crate) struct DeviceAccess {
     fetched: Fetched,
     issued: Issued,
-    begun: u64,
+    /// The cycle in which it leaves the core.
+    pub(crate) begun: CoreCycle,
 }
 
 /// A cycle to wait for and the cause, packed in one number, so that the maximum of two waits is the later
 /// one.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Wait(u64);
+
+impl From<Wait> for u64 {
+    fn from(wait: Wait) -> u64 {
+        wait.0
+    }
+}
 
 impl Wait {
     const CAUSE_BITS: u32 = 5;
 
     #[inline(always)]
-    fn new(until: u64, cause: Cause) -> Wait {
-        Wait(until << Self::CAUSE_BITS | cause as u64)
+    fn new(until: CoreCycle, cause: Cause) -> Wait {
+        Wait(until.number() << Self::CAUSE_BITS | cause as u64)
     }
 
     #[inline(always)]
-    fn extend(&mut self, until: u64, cause: Cause) {
-        self.0 = self.0.max(Wait::new(until, cause).0);
+    fn extend(&mut self, until: CoreCycle, cause: Cause) {
+        *self = (*self).max(Wait::new(until, cause));
     }
 
     #[inline(always)]
-    fn until(self) -> u64 {
-        self.0 >> Self::CAUSE_BITS
+    fn until(self) -> CoreCycle {
+        CoreCycle::new(self.0 >> Self::CAUSE_BITS)
     }
 
     #[inline(always)]
@@ -127,10 +134,10 @@ impl InOrder {
     pub(crate) fn new(config: &PipelineConfig) -> InOrder {
         let state = State {
             common: Common::new(config, config.issue_width, config.issue_width),
-            issued: 0,
+            issued: CoreCycle::ZERO,
             floors: Floors::default(),
             window: (config.in_order_window > 0).then(|| Ring::new(config.in_order_window)),
-            complete: 0,
+            complete: Wait::default(),
         };
         InOrder { units: Units::new(config), state }
     }
@@ -159,7 +166,7 @@ impl InOrder {
             | OpClass::IndirectCall
             | OpClass::Return => {
                 let prediction = state.common.branch.predict(op);
-                let issued = self.issue(op, &fetched, Wait(0));
+                let issued = self.issue(op, &fetched, Wait::default());
                 let executed = self.execute(op, issued.at);
                 let commit = self.retire(op, &fetched, &issued, &executed);
                 let state = &mut self.state;
@@ -171,7 +178,7 @@ impl InOrder {
                 self.special(op, &fetched, memory, observer)
             }
             _ => {
-                let issued = self.issue(op, &fetched, Wait(0));
+                let issued = self.issue(op, &fetched, Wait::default());
                 let executed = self.execute(op, issued.at);
                 let commit = self.retire(op, &fetched, &issued, &executed);
                 observer.op(op, &stages(&fetched, &issued, &executed, commit));
@@ -191,7 +198,7 @@ impl InOrder {
         let wait = match op.class {
             OpClass::Atomic => Wait::new(common.atomic_floor().max(common.stores.free_from()), Cause::Store),
             OpClass::Serialising => Wait::new(self.state.floors.all_done, Cause::Serialise),
-            _ => Wait(0),
+            _ => Wait::default(),
         };
         let issued = self.issue(op, fetched, wait);
         let executed = match op.class {
@@ -209,11 +216,11 @@ impl InOrder {
 
     /// Executes an op that does not access memory.
     #[inline(always)]
-    fn execute(&mut self, op: &Op, issued: u64) -> Executed {
+    fn execute(&mut self, op: &Op, issued: CoreCycle) -> Executed {
         let takes = self.units.latency(op.class);
         let cause = Cause::of_unit(op.class, 0, takes);
         let complete = self.result(op, issued + takes, cause);
-        Executed { complete, commit: 0, cause, level: None }
+        Executed { complete, commit: CoreCycle::ZERO, cause, level: None }
     }
 
     /// Finds the issue cycle; `wait` is a wait specific to the op's class.
@@ -222,24 +229,24 @@ impl InOrder {
         let state = &mut self.state;
         let registers = &state.common.registers.0;
         let [a, b, c] = op.sources.map(|source| registers[usize::from(source)]);
-        let operands = a.max(b).max(c).max(registers[usize::from(op.destination)]);
-        let room = state.window.as_ref().map_or(0, Ring::free_from);
-        let mut wait = Wait(operands.max(state.floors.issue).max(room).max(wait.0));
+        let operands = Wait(a.max(b).max(c).max(registers[usize::from(op.destination)]));
+        let room = state.window.as_ref().map_or(Wait::default(), Ring::free_from);
+        let mut wait = wait.max(operands).max(state.floors.issue).max(room);
         let from = fetched.ready.max(wait.until()).max(state.issued);
         let at = self.units.issue(op.class, from, state.issued);
         // A unit that stays busy longer than any other wait is the cause of the empty slots.
-        if at - from > wait.until().saturating_sub(fetched.ready.max(state.issued)) {
+        if at - from > wait.until().since(fetched.ready.max(state.issued)) {
             wait.extend(at, Cause::of_unit(op.class, 1, 0));
         }
         state.issued = at;
         state.common.front.dispatched(at);
-        state.common.accounts.dispatch(at, || wait.bubble(fetched), |_| (Cause::Execute, u64::MAX));
+        state.common.accounts.dispatch(at, || wait.bubble(fetched), |_| (Cause::Execute, CoreCycle::MAX));
         Issued { at, wait }
     }
 
     /// Writes an op's result, if it has one.
     #[inline(always)]
-    fn result(&mut self, op: &Op, at: u64, cause: Cause) -> u64 {
+    fn result(&mut self, op: &Op, at: CoreCycle, cause: Cause) -> CoreCycle {
         let mut at = at;
         if op.destination != 0 {
             at = self.units.write_back(at);
@@ -250,17 +257,16 @@ impl InOrder {
     }
 
     /// Blocks issue until `until`.
-    fn hold(&mut self, until: u64, cause: Cause) {
-        let floors = &mut self.state.floors;
-        floors.issue = floors.issue.max(Wait::new(until, cause).0);
+    fn hold(&mut self, until: CoreCycle, cause: Cause) {
+        self.state.floors.issue.extend(until, cause);
     }
 
     #[inline(always)]
-    fn retire(&mut self, op: &Op, fetched: &Fetched, issued: &Issued, executed: &Executed) -> u64 {
+    fn retire(&mut self, op: &Op, fetched: &Fetched, issued: &Issued, executed: &Executed) -> CoreCycle {
         let state = &mut self.state;
         let commit = state.common.commit.take((issued.at + TAIL).max(executed.commit));
         if let Some(window) = &mut state.window {
-            state.complete = state.complete.max(Wait::new(executed.complete, executed.cause).0);
+            state.complete.extend(executed.complete, executed.cause);
             window.push(state.complete);
         }
         let bubble = || issued.wait.bubble(fetched);
@@ -278,7 +284,7 @@ impl InOrder {
         &mut self.state.common
     }
 
-    pub(crate) fn skip_to(&mut self, cycle: u64, cause: Cause) {
+    pub(crate) fn skip_to(&mut self, cycle: CoreCycle, cause: Cause) {
         if self.state.common.skip_to(cycle, cause) {
             self.state.issued = self.state.issued.max(cycle);
         }
@@ -315,7 +321,7 @@ impl crate::common::State for State {
 }
 
 #[inline(always)]
-fn stages(fetched: &Fetched, issued: &Issued, executed: &Executed, commit: u64) -> Stages {
+fn stages(fetched: &Fetched, issued: &Issued, executed: &Executed, commit: CoreCycle) -> Stages {
     Stages {
         fetch: fetched.fetch,
         decode: fetched.decode,

@@ -9,7 +9,7 @@
 //! same-address rule costs nothing here, because values come from program order).
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level};
-use doorbell_sim::op::{Op, OpClass};
+use doorbell_sim::{CoreCycle, Op, OpClass};
 
 use super::{DeviceAccess, Executed, OutOfOrder, stages};
 use crate::common::Common;
@@ -56,20 +56,20 @@ impl OutOfOrder {
     fn execute_load<const THREADS: bool, M: CoreMemory>(
         &mut self,
         op: &Op,
-        dispatched: u64,
+        dispatched: CoreCycle,
         memory: &mut M,
-    ) -> Result<Executed, u64> {
+    ) -> Result<Executed, CoreCycle> {
         let span = Span::of(op);
         let operands = (dispatched + 1).max(self.operands(op));
         let state = &mut self.state;
         let waits = match state.dependence {
             MemoryDependence::StoreSets => match state.sets.load(op.pc) {
-                0 => 0,
+                0 => CoreCycle::ZERO,
                 number => state.common.stores.address_known(number),
             },
             MemoryDependence::Wait => state.common.stores.all_known(),
             MemoryDependence::Perfect => {
-                state.common.stores.youngest(span, operands).map_or(0, |store| store.known)
+                state.common.stores.youngest(span, operands).map_or(CoreCycle::ZERO, |store| store.known)
             }
         };
         let ready = operands.max(waits).max(state.common.order.load);
@@ -129,16 +129,16 @@ impl OutOfOrder {
         let dispatched =
             self.dispatch::<THREADS>(op, fetched, self.state.common.stores.free_from(), Some(Cause::Store));
         let [address, data, other] =
-            op.sources.map(|source| self.state.common.registers.0[usize::from(source)]);
+            op.sources.map(|source| CoreCycle::new(self.state.common.registers.0[usize::from(source)]));
         let earliest = dispatched.at + 1;
         let state = &mut self.state;
         let number = state.common.stores.next();
         let waits = match state.dependence {
             MemoryDependence::StoreSets => match state.sets.store(op.pc, number) {
-                0 => 0,
+                0 => CoreCycle::ZERO,
                 before => state.common.stores.address_known(before),
             },
-            _ => 0,
+            _ => CoreCycle::ZERO,
         };
         let issue = self.issue::<THREADS>(OpClass::Store, earliest.max(address).max(waits), dispatched.at);
         let at = issue + self.state.common.address_cycles;
@@ -189,7 +189,7 @@ impl OutOfOrder {
     pub(super) fn atomic<const THREADS: bool, M: CoreMemory>(
         &mut self,
         op: &Op,
-        dispatched: u64,
+        dispatched: CoreCycle,
         memory: &mut M,
     ) -> Executed {
         let state = &self.state;
@@ -214,15 +214,15 @@ impl OutOfOrder {
     }
 
     /// Executes a fence. It needs no unit; it only sets the order of memory accesses.
-    pub(super) fn fence(&mut self, op: &Op, dispatched: u64) -> Executed {
+    pub(super) fn fence(&mut self, op: &Op, dispatched: CoreCycle) -> Executed {
         self.state.common.fence(op);
         let complete = dispatched + 1;
-        Executed { issue: complete, complete, leaves: 0, cause: Cause::Execute, level: None }
+        Executed { issue: complete, complete, leaves: CoreCycle::ZERO, cause: Cause::Execute, level: None }
     }
 
     /// The cycle in which an address that is known at `at` is translated.
     #[inline(always)]
-    pub(super) fn translate<M: CoreMemory>(&mut self, op: &Op, at: u64, memory: &mut M) -> u64 {
+    pub(super) fn translate<M: CoreMemory>(&mut self, op: &Op, at: CoreCycle, memory: &mut M) -> CoreCycle {
         let state = &mut self.state;
         state.common.mmu.translate(Side::Data, op.virt, at, memory, &mut state.common.counts)
     }
@@ -244,7 +244,7 @@ impl OutOfOrder {
         let fetched = state.common.fetch::<THREADS, M>(op, memory);
         let (entry, cause) = match state.common.is_ordered(op) {
             true => (state.common.stores.free_from(), Some(Cause::Store)),
-            false => (0, None),
+            false => (CoreCycle::ZERO, None),
         };
         let dispatched = self.dispatch::<THREADS>(op, &fetched, entry, cause);
         let state = &mut self.state;
@@ -256,17 +256,12 @@ impl OutOfOrder {
         DeviceAccess { fetched, dispatched, begun: sent }
     }
 
-    /// The cycle in which the access leaves the core.
-    pub(crate) fn sent_at(access: &DeviceAccess) -> u64 {
-        access.begun
-    }
-
     /// Completes the device access; see `Core::end_device`.
     pub(crate) fn end_device<O: Observer>(
         &mut self,
         op: &Op,
         access: DeviceAccess,
-        [done, acknowledged]: [u64; 2],
+        [done, acknowledged]: [CoreCycle; 2],
         observer: &mut O,
     ) {
         let done = done.max(access.begun);

@@ -21,7 +21,7 @@ mod memory;
 mod window;
 
 use doorbell_sim::memory::{CoreMemory, Level};
-use doorbell_sim::op::{Op, OpClass};
+use doorbell_sim::{CoreCycle, Op, OpClass};
 use serde::{Deserialize, Serialize};
 
 use crate::common::{Common, Saved};
@@ -70,10 +70,10 @@ pub(crate) struct State {
 struct Floors {
     /// The earliest dispatch cycle (serialising ops).
     #[serde(deserialize_with = "crate::saved::cycle")]
-    dispatch: u64,
+    dispatch: CoreCycle,
     /// Completion cycle of the last device access.
     #[serde(deserialize_with = "crate::saved::cycle")]
-    device: u64,
+    device: CoreCycle,
 }
 
 /// Saved state.
@@ -82,7 +82,7 @@ pub(crate) type OutOfOrderState = Saved<State>;
 /// A dispatched op.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Dispatched {
-    at: u64,
+    at: CoreCycle,
     /// Cause of a back-end delay, if other than the oldest op.
     back: Option<Cause>,
 }
@@ -90,10 +90,10 @@ struct Dispatched {
 /// An executed op.
 #[derive(Clone, Copy, Debug)]
 struct Executed {
-    issue: u64,
-    complete: u64,
+    issue: CoreCycle,
+    complete: CoreCycle,
     /// The cycle from which its issue-queue entry is free; 0 if it had none.
-    leaves: u64,
+    leaves: CoreCycle,
     cause: Cause,
     level: Option<Level>,
 }
@@ -103,7 +103,8 @@ struct Executed {
 pub(crate) struct DeviceAccess {
     fetched: Fetched,
     dispatched: Dispatched,
-    begun: u64,
+    /// The cycle in which it leaves the core.
+    pub(crate) begun: CoreCycle,
 }
 
 impl OutOfOrder {
@@ -152,7 +153,7 @@ impl OutOfOrder {
             | OpClass::IndirectCall
             | OpClass::Return => {
                 let prediction = self.state.common.branch.predict(op);
-                let dispatched = self.dispatch::<THREADS>(op, &fetched, 0, None);
+                let dispatched = self.dispatch::<THREADS>(op, &fetched, CoreCycle::ZERO, None);
                 let executed = self.execute::<THREADS>(op, dispatched.at);
                 let commit = self.retire::<THREADS>(op, &fetched, &dispatched, &executed);
                 self.state.common.counts.branch(op, prediction);
@@ -164,7 +165,7 @@ impl OutOfOrder {
                 self.special::<THREADS, M, O>(op, fetched, memory, observer)
             }
             _ => {
-                let dispatched = self.dispatch::<THREADS>(op, &fetched, 0, None);
+                let dispatched = self.dispatch::<THREADS>(op, &fetched, CoreCycle::ZERO, None);
                 let executed = self.execute::<THREADS>(op, dispatched.at);
                 let commit = self.retire::<THREADS>(op, &fetched, &dispatched, &executed);
                 observer.op(op, &stages(&fetched, dispatched.at, &executed, commit));
@@ -185,7 +186,7 @@ impl OutOfOrder {
         let (room, back) = match op.class {
             OpClass::Atomic => (state.common.stores.free_from(), Some(Cause::Store)),
             OpClass::Serialising => (state.common.commit.last() + 1, Some(Cause::Serialise)),
-            _ => (0, None),
+            _ => (CoreCycle::ZERO, None),
         };
         let dispatched = self.dispatch::<THREADS>(op, &fetched, room, back);
         let executed = match op.class {
@@ -208,7 +209,7 @@ impl OutOfOrder {
         &mut self,
         op: &Op,
         fetched: &Fetched,
-        room: u64,
+        room: CoreCycle,
         back: Option<Cause>,
     ) -> Dispatched {
         let state = &mut self.state;
@@ -238,7 +239,12 @@ impl OutOfOrder {
 
     /// Issues an op in the first cycle from `ready` on in which all its resources are free.
     #[inline(always)]
-    fn issue<const THREADS: bool>(&mut self, class: OpClass, ready: u64, dispatched: u64) -> u64 {
+    fn issue<const THREADS: bool>(
+        &mut self,
+        class: OpClass,
+        ready: CoreCycle,
+        dispatched: CoreCycle,
+    ) -> CoreCycle {
         let floor = match &self.state.common.shared {
             Some(shared) if THREADS => shared.floor,
             _ => dispatched + 1,
@@ -248,15 +254,15 @@ impl OutOfOrder {
 
     /// The cycle in which an op's operands are available.
     #[inline(always)]
-    fn operands(&self, op: &Op) -> u64 {
+    fn operands(&self, op: &Op) -> CoreCycle {
         let registers = &self.state.common.registers.0;
         let [a, b, c] = op.sources.map(|source| registers[usize::from(source)]);
-        a.max(b).max(c)
+        CoreCycle::new(a.max(b).max(c))
     }
 
     /// Executes an op that does not access memory.
     #[inline(always)]
-    fn execute<const THREADS: bool>(&mut self, op: &Op, dispatched: u64) -> Executed {
+    fn execute<const THREADS: bool>(&mut self, op: &Op, dispatched: CoreCycle) -> Executed {
         let ready = (dispatched + 1).max(self.operands(op));
         let issue = self.issue::<THREADS>(op.class, ready, dispatched);
         let complete = self.result(op, issue + self.units.latency(op.class));
@@ -266,12 +272,12 @@ impl OutOfOrder {
 
     /// Writes an op's result, if it has one.
     #[inline(always)]
-    fn result(&mut self, op: &Op, at: u64) -> u64 {
+    fn result(&mut self, op: &Op, at: CoreCycle) -> CoreCycle {
         if op.destination == 0 {
             return at;
         }
         let at = self.units.write_back(at);
-        self.state.common.registers.0[usize::from(op.destination)] = at;
+        self.state.common.registers.0[usize::from(op.destination)] = at.number();
         at
     }
 
@@ -283,7 +289,7 @@ impl OutOfOrder {
         fetched: &Fetched,
         dispatched: &Dispatched,
         executed: &Executed,
-    ) -> u64 {
+    ) -> CoreCycle {
         let state = &mut self.state;
         let before = state.common.commit.last();
         let Common { commit, shared, .. } = &mut state.common;
@@ -294,7 +300,7 @@ impl OutOfOrder {
         let tail = EXECUTION + state.commit_cycles;
         state.common.accounts.commit(commit, dispatched.at, tail, || fetched.bubble(dispatched.back), cause);
         state.window.push(commit, cause);
-        if executed.leaves != 0 {
+        if executed.leaves != CoreCycle::ZERO {
             match &mut state.common.shared {
                 Some(shared) if THREADS => shared.queue.take(dispatched.at, executed.leaves),
                 _ => state.queue.push(executed.leaves),
@@ -321,7 +327,7 @@ impl OutOfOrder {
         &mut self.state.common
     }
 
-    pub(crate) fn skip_to(&mut self, cycle: u64, cause: Cause) {
+    pub(crate) fn skip_to(&mut self, cycle: CoreCycle, cause: Cause) {
         if self.state.common.skip_to(cycle, cause) {
             self.state.dispatch.skip_to(cycle);
         }
@@ -434,7 +440,7 @@ fn file(register: u8) -> usize {
 }
 
 #[inline(always)]
-fn stages(fetched: &Fetched, dispatch: u64, executed: &Executed, commit: u64) -> Stages {
+fn stages(fetched: &Fetched, dispatch: CoreCycle, executed: &Executed, commit: CoreCycle) -> Stages {
     Stages {
         fetch: fetched.fetch,
         decode: fetched.decode,

@@ -1,5 +1,6 @@
 //! The reorder buffer: commit cycles and stall causes of the last ops, to attribute dispatch stalls.
 
+use doorbell_sim::CoreCycle;
 use serde::{Deserialize, Serialize};
 
 use crate::modulo::{Modulo, cycles};
@@ -11,7 +12,7 @@ use crate::stats::Cause;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Window {
     #[serde(deserialize_with = "cycles")]
-    commits: Modulo<u64>,
+    commits: Modulo<CoreCycle>,
     causes: Modulo<Cause>,
     /// Number of the next op; numbers start at `size`.
     #[serde(deserialize_with = "cycle")]
@@ -26,7 +27,7 @@ impl Window {
     pub(super) fn new(size: u32) -> Window {
         let size = u64::from(size);
         Window {
-            commits: Modulo::new(size, 0),
+            commits: Modulo::new(size, CoreCycle::ZERO),
             causes: Modulo::new(size, Cause::Base),
             next: size,
             size,
@@ -36,10 +37,10 @@ impl Window {
 
     /// The cycle from which the next op has an entry.
     #[inline(always)]
-    pub(super) fn free_from(&self) -> u64 {
+    pub(super) fn free_from(&self) -> CoreCycle {
         let before = *self.commits.get(self.next - self.size);
         // Entries never used are free from cycle 0.
-        before + u64::from(before != 0)
+        before + u64::from(before != CoreCycle::ZERO)
     }
 
     /// Whether this buffer is larger than a resource that is also released at commit. If not, an op that has
@@ -51,7 +52,7 @@ impl Window {
 
     /// Allocates the next op's entry until its commit.
     #[inline(always)]
-    pub(super) fn push(&mut self, commit: u64, cause: Cause) {
+    pub(super) fn push(&mut self, commit: CoreCycle, cause: Cause) {
         self.commits.set(self.next, commit);
         self.causes.set(self.next, cause);
         self.next += 1;
@@ -60,7 +61,7 @@ impl Window {
     /// The stall cause of the oldest op in flight in `cycle`, and until when it applies. Cycles never
     /// decrease.
     #[inline]
-    pub(super) fn oldest_cause(&mut self, cycle: u64) -> (Cause, u64) {
+    pub(super) fn oldest_cause(&mut self, cycle: CoreCycle) -> (Cause, CoreCycle) {
         self.oldest = self.oldest.max(self.next - self.size);
         while self.oldest < self.next {
             let commit = *self.commits.get(self.oldest);
@@ -69,7 +70,7 @@ impl Window {
             }
             self.oldest += 1;
         }
-        (Cause::Execute, u64::MAX)
+        (Cause::Execute, CoreCycle::MAX)
     }
 
     /// Changes the number of entries, up to the initial number.

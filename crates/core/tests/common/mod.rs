@@ -2,9 +2,8 @@
 
 use doorbell_core::{Core, PipelineConfig, Stages};
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level, Prefetched, Served, Walk};
-use doorbell_sim::op::{Op, OpClass};
-use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::rng::Rng;
+use doorbell_sim::{CoreCycle, Op, OpClass, PhysAddr};
 
 /// A memory whose latency depends on the address only. Lines of the first 64 KiB hit in 2 cycles
 /// (instructions: 1), others have the latency in [`latency`](Simple::latency).
@@ -15,7 +14,7 @@ pub struct Simple {
     /// Whether all instructions hit.
     pub warm_code: bool,
     /// All accesses, if logging is on.
-    pub log: Option<Vec<(u64, CoreAccess)>>,
+    pub log: Option<Vec<(CoreCycle, CoreAccess)>>,
     /// The result of every page walk.
     pub walk: Walk,
 }
@@ -48,7 +47,7 @@ impl Simple {
 }
 
 impl CoreMemory for Simple {
-    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+    fn access(&mut self, cycle: CoreCycle, access: CoreAccess) -> Served {
         if let Some(log) = &mut self.log {
             log.push((cycle, access));
         }
@@ -56,7 +55,7 @@ impl CoreMemory for Simple {
         Served { at: cycle + cycles, level }
     }
 
-    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+    fn prefetch(&mut self, cycle: CoreCycle, access: CoreAccess) -> Prefetched {
         if let Some(log) = &mut self.log {
             log.push((cycle, access));
         }
@@ -179,7 +178,7 @@ pub fn assert_books_balance_but(core: &Core, untimed: u64) {
     let slots = stats.books.top_down().total() + stats.books.slots_idle;
     assert_eq!(slots, u64::from(core.config().slots()) * stats.books.slot_cycles, "{:?}", stats.books);
     assert_eq!(stats.books.cpi_total(), stats.books.cycles, "{:?}", stats.books);
-    assert_eq!(stats.books.cycles + untimed, core.now());
+    assert_eq!(stats.books.cycles + untimed, core.now().number());
     assert!(stats.books.slots_retiring <= stats.counts.ops);
     assert!(stats.books.slot_cycles <= stats.books.cycles);
 }

@@ -39,7 +39,7 @@ fn each_threads_progress_matches_the_reference_model() {
             // Commit cycle of the last op that both have committed.
             let lives = &slow.threads[thread].lives;
             let last = lives.iter().take_while(|life| life.commit.is_some()).count() - 1;
-            let ends = (fast[last].commit as f64, lives[last].commit.unwrap() as f64);
+            let ends = (fast[last].commit.number() as f64, lives[last].commit.unwrap() as f64);
             errors.push((ends.0 / ends.1 - 1.0, case, thread, last));
         }
     }

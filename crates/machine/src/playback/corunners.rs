@@ -5,9 +5,8 @@
 //! Each restarts when it ends. Only core activity is played; a trace with devices needs a
 //! [`Player`](super::Player). Co-runners run while the harts are timed or warming, and stop while the machine
 //! runs functionally.
-
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
-use doorbell_sim::{Bytes, Clock, OpSource, Ps, Until, log};
+use doorbell_sim::{Bytes, CoreCycle, CoreDomain, DomainClock, OpSource, Ps, Until, log};
 use serde::{Deserialize, Serialize};
 
 use super::PlaybackError;
@@ -45,7 +44,7 @@ pub(super) struct Program {
     stream: HartStream,
     rounds: u64,
     /// Cycle in which this round began.
-    begun: u64,
+    begun: CoreCycle,
 }
 
 /// Progress of a co-runner.
@@ -68,8 +67,8 @@ pub(super) struct ProgramState {
     /// Instructions of all rounds.
     pub instructions: u64,
     /// Cycle of its core, and cycle in which this round began.
-    pub cycle: u64,
-    pub begun: u64,
+    pub cycle: CoreCycle,
+    pub begun: CoreCycle,
 }
 
 /// All co-runners, with their memory windows and address-space numbers. These depend on the order of first
@@ -102,12 +101,12 @@ impl Program {
         trace: &TraceInput,
         relocation: Relocation,
         tables: Option<Tables>,
-        clock: Clock,
+        clock: DomainClock<CoreDomain>,
     ) -> Result<Program, PlaybackError> {
         let stream = BlockSource::open(trace, 0)
             .and_then(|source| HartStream::new(source, relocation, tables, clock))
             .map_err(|error| trace.with_trace_name(error))?;
-        Ok(Program { trace: trace.clone(), stream, rounds: 0, begun: 0 })
+        Ok(Program { trace: trace.clone(), stream, rounds: 0, begun: CoreCycle::ZERO })
     }
 
     /// Restarts the trace. A round takes at least one cycle, so that time advances.
@@ -162,7 +161,7 @@ impl Corunners {
             trace.check_corunner().map_err(|error| trace.with_trace_name(error))?;
             let tables =
                 if trace.is_physical() { None } else { Tables::new(pages, PAGES_IN, number as u64 + 1) };
-            let clock = Clock::new(machine.config.hart(harts + number).core.frequency);
+            let clock = DomainClock::new(machine.config.hart(harts + number).core.frequency);
             Program::new(trace, first.for_trace(number as u16 + 1), tables, clock)
         };
         let programs = traces.iter().enumerate().map(program).collect::<Result<_, _>>()?;
@@ -256,8 +255,8 @@ impl Machine {
             return Err(wrong("it has another number of co-runners".to_owned()));
         }
         for (program, core) in state.programs.iter().zip(self.harts.len()..) {
-            let latest =
-                Clock::new(self.config.hart(core).core.frequency).edge_at_or_before(Ps(TIME_MAX / 2));
+            let clock = DomainClock::new(self.config.hart(core).core.frequency);
+            let latest = clock.edge_at_or_before(Ps(TIME_MAX / 2));
             if program.cycle > latest || program.begun > program.cycle || program.instructions > TIME_MAX {
                 return Err(wrong("a co-runner's time is impossible".to_owned()));
             }

@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use doorbell_sim::Ps;
 use doorbell_sim::snapshot::Snapshot;
+use doorbell_sim::{CoreCycle, Ps};
 use doorbell_trace::champsim::{Record, Variant, Writer};
 use doorbell_trace::system::{Description, TraceFile, TraceWriter, merge};
 
@@ -211,8 +211,8 @@ fn restore_rejects_impossible_times() {
     };
     assert_eq!(taken_up(|_| {}), Ok(()));
     let changes: [fn(&mut ProgramState); 3] = [
-        |state| state.cycle = u64::MAX,
-        |state| state.begun = u64::MAX,
+        |state| state.cycle = CoreCycle::MAX,
+        |state| state.begun = CoreCycle::MAX,
         |state| state.instructions = u64::MAX,
     ];
     for change in changes {

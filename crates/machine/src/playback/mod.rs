@@ -75,7 +75,7 @@ mod validate;
 mod virtual_tests;
 
 use doorbell_attach::Attachment;
-use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
+use doorbell_sim::{BlockEnd, CoreCycle, DomainClock, Op, OpClass, OpSource, Ps, Until};
 
 use crate::config::MachineConfig;
 use crate::timed::{Mode, Timing};
@@ -138,7 +138,7 @@ impl Player {
             let tables = || Tables::new(&plan.pages, config.platform.ram, plan.seed);
             let tables = if planned.trace.is_physical() { None } else { tables() };
             for hart in 0..planned.trace.harts() {
-                let clock = doorbell_sim::Clock::new(config.hart(streams.len()).core.frequency);
+                let clock = DomainClock::new(config.hart(streams.len()).core.frequency);
                 let source = BlockSource::open(&planned.trace, hart);
                 let stream = source
                     .and_then(|source| HartStream::new(source, relocation.clone(), tables.clone(), clock));
@@ -184,7 +184,7 @@ impl Player {
     /// Clears the latency histograms.
     pub fn set_mode(&mut self, mode: Mode) {
         let now = self.now();
-        let cycles: Vec<u64> = self.streams.iter().map(HartStream::cycle).collect();
+        let cycles: Vec<CoreCycle> = self.streams.iter().map(HartStream::cycle).collect();
         self.timing.change_mode_of_sources(mode, &cycles);
         let timed = mode == Mode::Detailed;
         self.replays.iter_mut().for_each(DeviceReplay::clear_latencies);
@@ -410,7 +410,7 @@ impl Player {
     #[inline]
     fn block(&mut self, hart: usize) -> Result<bool, PlaybackError> {
         let stream = &mut self.streams[hart];
-        let until = Until { cycle: 0, instructions: 0 };
+        let until = Until { cycle: CoreCycle::ZERO, instructions: 0 };
         let end = self.timing.block(hart, stream, &mut (), until);
         if let Some(error) = stream.failure() {
             return Err(error);

@@ -2,7 +2,7 @@
 
 use doorbell_core::CoreStats;
 use doorbell_loadgen::Latency;
-use doorbell_sim::{OpSource, Ps};
+use doorbell_sim::{CoreCycle, OpSource, Ps};
 
 use super::rate_replay::RateReplay;
 use super::stream::HartStream;
@@ -67,7 +67,7 @@ impl Player {
     }
 
     /// The current cycle of a hart that has ended.
-    fn asleep_until(&self, hart: usize) -> Option<u64> {
+    fn asleep_until(&self, hart: usize) -> Option<CoreCycle> {
         let has_more = self.streams[hart].is_ready() || self.accesses[hart].is_some();
         (!has_more).then(|| self.timing.cycle_at(hart, self.now()).max(self.timing.core(hart).now()))
     }

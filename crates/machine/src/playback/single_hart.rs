@@ -2,7 +2,7 @@
 //! result as choosing the earliest each time. Where nothing can happen between blocks, nothing is checked
 //! between them.
 
-use doorbell_sim::OpSource;
+use doorbell_sim::{CoreCycle, OpSource};
 
 use super::{PlaybackError, Player};
 
@@ -29,7 +29,8 @@ impl Player {
 
     /// Plays one block, and more while the hart has done fewer than `end` instructions.
     fn run_unchecked(&mut self, end: u64) -> Result<(), PlaybackError> {
-        let due = self.replays[0].next_event().map_or(u64::MAX, |(due, _)| self.timing.cycle_at(0, due));
+        let due =
+            self.replays[0].next_event().map_or(CoreCycle::MAX, |(due, _)| self.timing.cycle_at(0, due));
         loop {
             let continues = self.block(0)?;
             let (stream, replay) = (&self.streams[0], &mut self.replays[0]);

@@ -2,7 +2,7 @@
 
 use doorbell_core::CoreStats;
 use doorbell_memory::MemoryStats;
-use doorbell_sim::Ps;
+use doorbell_sim::{CoreCycle, Ps};
 
 doorbell_sim::stats! {
     /// Device counts.
@@ -56,7 +56,7 @@ pub struct Played {
     /// Instructions of all harts.
     pub instructions: u64,
     /// Cycles of each core, asleep or not, and its counters.
-    pub cores: Vec<(u64, CoreStats)>,
+    pub cores: Vec<(CoreCycle, CoreStats)>,
     /// Counters of caches and memory.
     pub memory: MemoryStats,
     /// Device counts of the first trace.

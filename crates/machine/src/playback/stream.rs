@@ -1,7 +1,8 @@
 //! Op source of one hart of a trace, which feeds its core in place of an executing hart.
-
 use doorbell_sim::memory::Walk;
-use doorbell_sim::{BlockEnd, Clock, Op, OpClass, OpSource, PhysAddr, Ps, TranslationFence};
+use doorbell_sim::{
+    BlockEnd, CoreCycle, CoreDomain, DomainClock, Op, OpClass, OpSource, PhysAddr, Ps, TranslationFence,
+};
 use doorbell_trace::system::Step;
 
 use super::PlaybackError;
@@ -19,9 +20,9 @@ pub(super) struct HartStream {
     relocation: Relocation,
     /// Page tables, if the trace has virtual addresses only.
     tables: Option<Tables>,
-    clock: Clock,
+    clock: DomainClock<CoreDomain>,
     /// Cycle in which the last block ended.
-    cycle: u64,
+    cycle: CoreCycle,
     /// Recorded sleep before the next block: in `slept` if replayed as is, in `asleep` if an event decides
     /// its end.
     slept: Ps,
@@ -49,14 +50,14 @@ impl HartStream {
         source: BlockSource,
         relocation: Relocation,
         tables: Option<Tables>,
-        clock: Clock,
+        clock: DomainClock<CoreDomain>,
     ) -> Result<HartStream, PlaybackError> {
         let mut stream = HartStream {
             source,
             relocation,
             tables,
             clock,
-            cycle: 0,
+            cycle: CoreCycle::ZERO,
             slept: Ps::ZERO,
             asleep: None,
             sleeps: true,
@@ -106,12 +107,12 @@ impl HartStream {
 
     /// Cycle in which the last block, or a device access after it, ended.
     #[inline]
-    pub fn end_cycle(&self) -> u64 {
+    pub fn end_cycle(&self) -> CoreCycle {
         self.cycle
     }
 
     /// Sets the cycle in which the next block begins, and drops its sleep.
-    pub fn begin_at(&mut self, cycle: u64) {
+    pub fn begin_at(&mut self, cycle: CoreCycle) {
         (self.cycle, self.slept, self.asleep) = (cycle, Ps::ZERO, None);
     }
 
@@ -165,7 +166,7 @@ impl HartStream {
     }
 
     /// Sets the total of instructions played and the cycle in which the last block ended.
-    pub fn set_progress(&mut self, instructions: u64, cycle: u64) {
+    pub fn set_progress(&mut self, instructions: u64, cycle: CoreCycle) {
         self.before = instructions.saturating_sub(self.done);
         (self.left_out, self.cycle) = (0, cycle);
     }
@@ -256,7 +257,7 @@ impl OpSource for HartStream {
     }
 
     #[inline]
-    fn cycle(&self) -> u64 {
+    fn cycle(&self) -> CoreCycle {
         match self.slept {
             Ps::ZERO => self.cycle,
             slept => self.clock.edge_at_or_after(self.clock.edge(self.cycle).saturating_add(slept)),
@@ -264,7 +265,7 @@ impl OpSource for HartStream {
     }
 
     #[inline]
-    fn set_cycle(&mut self, cycle: u64) {
+    fn set_cycle(&mut self, cycle: CoreCycle) {
         self.cycle = cycle;
     }
 

@@ -5,7 +5,7 @@
 //! by the source.
 
 use doorbell_platform::map;
-use doorbell_sim::{BlockEnd, Bytes, Clock, OpSource, PhysAddr, Ps, Until};
+use doorbell_sim::{BlockEnd, Bytes, CoreCycle, CoreDomain, DomainClock, OpSource, PhysAddr, Ps, Until};
 
 use super::run::earliest;
 use super::{Mode, Timing};
@@ -42,7 +42,7 @@ impl Timing {
     }
 
     /// Sets the execution mode; `cycles` has the present cycle of each source.
-    pub(crate) fn change_mode_of_sources(&mut self, mode: Mode, cycles: &[u64]) {
+    pub(crate) fn change_mode_of_sources(&mut self, mode: Mode, cycles: &[CoreCycle]) {
         let was_timed = std::mem::replace(&mut self.mode, mode) == Mode::Detailed;
         for (timed, cycle) in self.harts.iter_mut().zip(cycles) {
             timed.advance_to_cycle(*cycle, was_timed);
@@ -50,22 +50,22 @@ impl Timing {
     }
 
     /// The clock of a hart's core.
-    pub(crate) fn clock_of(&self, hart: usize) -> Clock {
+    pub(crate) fn clock_of(&self, hart: usize) -> DomainClock<CoreDomain> {
         self.harts[hart].clock
     }
 
     /// Advances a source's core to `cycle`; the cycles until then count as idle.
-    pub(crate) fn skip_source_to(&mut self, id: usize, cycle: u64) {
+    pub(crate) fn skip_source_to(&mut self, id: usize, cycle: CoreCycle) {
         self.harts[id].core.skip_to(cycle);
     }
 
     /// Start time of a cycle of a hart's core.
-    pub(crate) fn time_of(&self, hart: usize, cycle: u64) -> Ps {
+    pub(crate) fn time_of(&self, hart: usize, cycle: CoreCycle) -> Ps {
         self.harts[hart].clock.edge(cycle)
     }
 
     /// The first cycle of a hart's core that begins at `time` or later.
-    pub(crate) fn cycle_at(&self, hart: usize, time: Ps) -> u64 {
+    pub(crate) fn cycle_at(&self, hart: usize, time: Ps) -> CoreCycle {
         self.harts[hart].clock.edge_at_or_after(time)
     }
 

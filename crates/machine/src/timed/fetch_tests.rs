@@ -26,7 +26,7 @@ fn pace(set: &[&str]) -> f64 {
     machine.set_mode(Mode::Detailed);
     machine.run(&Limits::until(Ps::from_ms(1)));
     assert!(machine.harts()[0].is_waiting(), "the code has reached its end");
-    machine.timing().unwrap().core(0).now() as f64 / LINES as f64
+    machine.timing().unwrap().core(0).now().number() as f64 / LINES as f64
 }
 
 #[test]

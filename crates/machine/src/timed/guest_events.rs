@@ -7,6 +7,7 @@
 use doorbell_core::{CoreStats, TopDown};
 use doorbell_memory::stats::{CacheStats, HartStats};
 use doorbell_riscv::EventCount;
+use doorbell_sim::CoreCycle;
 
 use super::{Mode, Timing};
 use crate::machine::Machine;
@@ -175,7 +176,7 @@ impl Counted {
 impl Timing {
     /// Returns the count of each event of a hart.
     fn guest_events(&self, hart: usize, asleep: &[bool]) -> Vec<EventCount> {
-        let (core, mut memory) = (self.core_stats(hart, asleep, 0), self.memory.stats());
+        let (core, mut memory) = (self.core_stats(hart, asleep, CoreCycle::ZERO), self.memory.stats());
         let top_down = core.books.top_down();
         let private = memory.harts.swap_remove(self.core_of(hart));
         let counted = Counted { core, top_down, memory: private, llc: memory.llc };

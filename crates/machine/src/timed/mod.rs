@@ -44,7 +44,9 @@ use doorbell_sim::memory::{
     AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Prefetched, Served, Walk, each_line,
 };
 use doorbell_sim::ports::{DmaDirection, DmaRequest};
-use doorbell_sim::{Bytes, Clock, Learner, Op, OpSource, Phase, PhysAddr, Ps, log};
+use doorbell_sim::{
+    Bytes, CoreCycle, CoreDomain, DomainClock, Learner, Op, OpSource, Phase, PhysAddr, Ps, log,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
@@ -82,7 +84,7 @@ pub enum Mode {
 /// Timing model of one hart. Its private caches are in the memory system.
 struct TimedHart {
     core: Core,
-    clock: Clock,
+    clock: DomainClock<CoreDomain>,
     /// The pending device access.
     device: Option<Op>,
     /// The address space last set in the core.
@@ -108,7 +110,7 @@ impl TimedHart {
         core.set_address_space(None);
         TimedHart {
             core,
-            clock: Clock::new(parts.core.frequency),
+            clock: DomainClock::new(parts.core.frequency),
             device: None,
             space: None,
             pace: WarmingPace::new(parts.core.warming_ipc),
@@ -117,7 +119,7 @@ impl TimedHart {
 
     /// Advances to the cycle of a mode change. The cycles until then count as idle if the previous mode was
     /// detailed (the hart slept), and not at all otherwise.
-    fn advance_to_cycle(&mut self, cycle: u64, was_timed: bool) {
+    fn advance_to_cycle(&mut self, cycle: CoreCycle, was_timed: bool) {
         if was_timed { self.core.skip_to(cycle) } else { self.core.skip_untimed_to(cycle) }
     }
 }
@@ -221,11 +223,11 @@ struct CoreContext<'a, S: OpSource> {
 
 impl<S: OpSource> CoreMemory for CoreContext<'_, S> {
     #[inline]
-    fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
+    fn access(&mut self, cycle: CoreCycle, access: CoreAccess) -> Served {
         self.memory.core_access(self.id, cycle, access)
     }
 
-    fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched {
+    fn prefetch(&mut self, cycle: CoreCycle, access: CoreAccess) -> Prefetched {
         self.memory.core_prefetch(self.id, cycle, access)
     }
 
@@ -327,7 +329,7 @@ impl Machine {
         // Other harts may have run ahead, but an event may wake a sleeping hart at an earlier time.
         let present = self.complete_until();
         match self.harts.get(hart) {
-            Some(own) => Some(self.timing()?.core_stats(hart, &all, own.slot_at(present))),
+            Some(own) => Some(self.timing()?.core_stats(hart, &all, CoreCycle::new(own.slot_at(present)))),
             None => Some(self.timing()?.core(hart).stats()),
         }
     }
@@ -350,10 +352,10 @@ impl Machine {
         for (id, hart) in self.harts.iter_mut().enumerate() {
             hart.set_synced_until(Ps::MAX);
             if mode != Mode::Detailed {
-                timing.complete_device_early(id, hart.slots());
+                timing.complete_device_early(id, hart.cycle());
                 timing.source_sleeps(id);
             }
-            timing.harts[id].advance_to_cycle(hart.slots(), was_timed);
+            timing.harts[id].advance_to_cycle(hart.cycle(), was_timed);
         }
         for attachment in &mut self.attachments {
             attachment.set_timed(mode == Mode::Detailed, now);

@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use doorbell_pcie::{Poll, PolledRing};
-use doorbell_sim::{Op, OpClass, PhysAddr};
+use doorbell_sim::{CoreCycle, Op, OpClass, PhysAddr};
 
 doorbell_sim::stats! {
     /// Polls of receive rings by one hart.
@@ -56,7 +56,7 @@ struct Poller {
     /// Packets found since the last poll ended.
     packets: u64,
     /// Instructions and cycle at the end of the last empty poll, until the next load of a poll, trap or sleep.
-    idle_since: Option<(u64, u64)>,
+    idle_since: Option<(u64, CoreCycle)>,
     /// Instructions at the start of the present round, its packets, and whether its poll has ended.
     round: Option<(u64, u64, bool)>,
     /// Ring and position of the packets found last.
@@ -121,7 +121,7 @@ impl Polls {
         ops: &[Op],
         byte: impl Fn(PhysAddr) -> Option<u8>,
         instructions: u64,
-        cycle: u64,
+        cycle: CoreCycle,
     ) {
         if self.rings.is_empty() {
             return;
@@ -133,7 +133,7 @@ impl Polls {
         }
     }
 
-    fn load(&mut self, hart: usize, op: &Op, byte: impl Fn(PhysAddr) -> Option<u8>, now: (u64, u64)) {
+    fn load(&mut self, hart: usize, op: &Op, byte: impl Fn(PhysAddr) -> Option<u8>, now: (u64, CoreCycle)) {
         let mut rings = self.rings.iter_mut().enumerate();
         let Some((number, (_, ring))) = rings.find(|(_, (range, _))| range.contains(&op.phys.0)) else {
             return;
@@ -145,7 +145,7 @@ impl Polls {
         }
         if let Some((instructions, cycle)) = poller.idle_since.take() {
             poller.stats.empty_instructions += now.0 - instructions;
-            poller.stats.empty_cycles += now.1.saturating_sub(cycle);
+            poller.stats.empty_cycles += now.1.since(cycle);
         }
         if let Poll::Found { position, packets } = poll {
             // A driver may load a descriptor's status more than once.
@@ -221,7 +221,7 @@ mod tests {
             assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[done]));
         };
         let mut look = |ram: &Ram, index: u64, at: (u64, u64)| {
-            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(ram), at.0, at.1);
+            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(ram), at.0, CoreCycle::new(at.1));
             polls.stats(0).clone()
         };
         // Two empty polls; the second ends the first one's interval.
@@ -256,7 +256,7 @@ mod tests {
     fn round_lasts_from_the_first_packet_to_the_first_load_after_the_poll_s_end() {
         let (ram, mut polls) = with_packets(5);
         let mut look = |index: u64, instructions: u64| {
-            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), instructions, 0);
+            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), instructions, CoreCycle::new(0));
             polls.rounds(0).clone()
         };
         // An empty poll; two packets and the end of their poll; then three packets, the first of which ends
@@ -279,7 +279,13 @@ mod tests {
         let (ram, mut polls) = with_packets(64);
         // Each status is loaded twice, as some drivers do.
         for index in (0..64).flat_map(|index| [index, index]) {
-            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), 10 * index, index);
+            polls.observe(
+                0,
+                &[load(RING + 16 * index + 12, 1)],
+                byte(&ram),
+                10 * index,
+                CoreCycle::new(index),
+            );
         }
         assert_eq!((polls.stats(0).packets, polls.stats(0).polls, polls.rounds(0).packets), (64, 0, 0));
         polls.interrupted(0);
@@ -293,7 +299,7 @@ mod tests {
         polls.watch([Box::<IndexRing>::default() as Box<dyn PolledRing>].into_iter());
         let mut look = |index: u8, at: u64, instructions: u64| {
             assert!(ram.store(PhysAddr(RING), &[index]));
-            polls.observe(0, &[load(at, 2)], byte(&ram), instructions, instructions);
+            polls.observe(0, &[load(at, 2)], byte(&ram), instructions, CoreCycle::new(instructions));
             polls.stats(0).clone()
         };
         look(0, RING, 100);
@@ -309,9 +315,9 @@ mod tests {
         let ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         let mut polls = Polls::new(1);
         polls.watch([ring()].into_iter());
-        polls.observe(0, &[load(RING + 12, 1)], byte(&ram), 100, 50);
+        polls.observe(0, &[load(RING + 12, 1)], byte(&ram), 100, CoreCycle::new(50));
         polls.interrupted(0);
-        polls.observe(0, &[load(RING + 12, 1)], byte(&ram), 9100, 4050);
+        polls.observe(0, &[load(RING + 12, 1)], byte(&ram), 9100, CoreCycle::new(4050));
         let stats = polls.stats(0);
         assert_eq!((stats.empty_polls, stats.empty_instructions, stats.empty_cycles), (2, 0, 0));
     }
@@ -322,9 +328,9 @@ mod tests {
         let mut polls = Polls::new(1);
         polls.watch([ring()].into_iter());
         let ops = [load(RING, 8), load(RING + 13, 1), load(RING + 4096 + 12, 1), load(RING - 4, 4)];
-        polls.observe(0, &ops, byte(&ram), 1, 1);
+        polls.observe(0, &ops, byte(&ram), 1, CoreCycle::new(1));
         assert_eq!(polls.stats(0).polls, 0);
-        polls.observe(0, &[load(RING + 24, 8)], byte(&ram), 1, 1);
+        polls.observe(0, &[load(RING + 24, 8)], byte(&ram), 1, CoreCycle::new(1));
         assert_eq!(polls.stats(0).polls, 1, "a wide load that covers the status byte is a poll");
     }
 }

@@ -55,7 +55,7 @@ fn loops(mut machine: Machine) -> (Machine, f64) {
     machine.set_mode(Mode::Detailed);
     machine.run(&Limits::until(Ps::from_ms(2)));
     assert!(machine.harts()[0].is_waiting(), "the loop is over");
-    let cycles = machine.timing().unwrap().core(0).now();
+    let cycles = machine.timing().unwrap().core(0).now().number();
     (machine, cycles as f64 / LINES as f64)
 }
 

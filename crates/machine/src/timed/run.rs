@@ -8,7 +8,7 @@
 
 use doorbell_riscv::{Hart, MmioRequest, Privilege, Stop, Turn};
 use doorbell_sim::learn::learn_ops;
-use doorbell_sim::{BlockEnd, Learner, Op, OpClass, OpSource, Phase, Ps, Ram, Until};
+use doorbell_sim::{BlockEnd, CoreCycle, Learner, Op, OpClass, OpSource, Phase, Ps, Ram, Until};
 
 use super::record::ExecutedBlock;
 use super::{CoreContext, Mode, TimedHart, Timing, Warming};
@@ -37,10 +37,11 @@ impl Machine {
         timing.update_sibling_sleep(index, &self.harts);
         let end = self.instructions_left(limits).saturating_add(self.harts[index].instructions());
         // A limit does not split a block: the split would be an additional point at which events are handled.
-        let until = Until { cycle: self.harts[index].slot_at(until), instructions: end };
+        let cycle = CoreCycle::new(self.harts[index].slot_at(until));
+        let until = Until { cycle, instructions: end };
         let stop = loop {
             let hart = &mut self.harts[index];
-            if hart.slots() >= until.cycle || hart.instructions() >= end {
+            if hart.cycle() >= until.cycle || hart.instructions() >= end {
                 break None;
             }
             if let Turn::Stopped(stop) = timing.block(index, hart, &mut self.ram, until) {
@@ -60,7 +61,7 @@ impl Machine {
         }
         if let Some(Stop::Mmio(request)) = stop {
             let hart = &mut self.harts[index];
-            let (op, leaves) = (device_op(hart, &self.ram, &request), hart.slots());
+            let (op, leaves) = (device_op(hart, &self.ram, &request), hart.cycle());
             timing.record(index, (hart, &self.ram), ExecutedKind::Access(op), leaves);
         }
         self.timing = Some(timing);
@@ -87,7 +88,7 @@ impl Machine {
     pub(crate) fn device_access_done_at(&mut self, hart: u32, over: [Ps; 2]) {
         let (id, hart) = (hart as usize, &mut self.harts[hart as usize]);
         match (&mut self.timing, &mut self.recording) {
-            (Some(timing), _) => timing.end_device(id, hart, over.map(|at| hart.slot_at(at))),
+            (Some(timing), _) => timing.end_device(id, hart, over.map(|at| CoreCycle::new(hart.slot_at(at)))),
             (None, Some(recording)) => recording.reached(id, hart.time()),
             (None, None) => {}
         }
@@ -188,7 +189,7 @@ impl Timing {
         id: usize,
         (source, world): (&mut S, &S::World),
         what: ExecutedKind,
-        start: u64,
+        start: CoreCycle,
     ) {
         let Some(recording) = self.recording.as_mut().filter(|recording| recording.records(id)) else {
             return;
@@ -265,7 +266,7 @@ impl Timing {
     }
 
     /// Completes the pending device access, if any, because its core leaves detailed mode.
-    pub(super) fn complete_device_early(&mut self, id: usize, done: u64) {
+    pub(super) fn complete_device_early(&mut self, id: usize, done: CoreCycle) {
         if let Some(op) = self.harts[id].device.take() {
             self.take_core(id);
             self.harts[id].core.end_device(&op, [done; 2]);
@@ -273,7 +274,7 @@ impl Timing {
     }
 
     /// Completes the pending device access, if any: in cycle `done[0]`, and acknowledged in cycle `done[1]`.
-    pub fn end_device<S: OpSource>(&mut self, id: usize, source: &mut S, done: [u64; 2]) {
+    pub fn end_device<S: OpSource>(&mut self, id: usize, source: &mut S, done: [CoreCycle; 2]) {
         if let Some(op) = self.harts[id].device.take() {
             self.take_core(id);
             self.end_device_watched(id, source.thread(), &op, done);

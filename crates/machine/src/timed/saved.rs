@@ -8,7 +8,7 @@ use doorbell_memory::MemoryState;
 use doorbell_memory::dram::DramState;
 use doorbell_riscv::Hart;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
-use doorbell_sim::{Clock, Op, Ps, log};
+use doorbell_sim::{Clock, CoreCycle, Op, Ps, log};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -165,8 +165,10 @@ impl Machine {
             let waits = |hart: &Hart| Some(device_op(hart, &self.ram, &hart.pending_mmio()?));
             let device = self.harts.get(id).and_then(waits);
             // A core later than the latest valid time would create events after that time.
-            let clock = clocks.get(id).copied().unwrap_or_else(|| timing.clock_of(id));
-            let latest = clock.edge_at_or_before(Ps(TIME_MAX / 2));
+            let latest = match clocks.get(id) {
+                Some(slots) => CoreCycle::new(slots.edge_at_or_before(Ps(TIME_MAX / 2))),
+                None => timing.clock_of(id).edge_at_or_before(Ps(TIME_MAX / 2)),
+            };
             let read = || snapshot.get(&format!("timing.hart{id}"), TIMING_VERSION);
             let saved = with_cycles_up_to(latest, read)?;
             timing.restore_hart(id, saved, device).map_err(wrong)?;

@@ -4,6 +4,7 @@
 use doorbell_core::{Core, CoreStats};
 use doorbell_memory::{DcaPolicy, MemoryConfig};
 use doorbell_riscv::Hart;
+use doorbell_sim::CoreCycle;
 
 use super::{TimedHart, Timing};
 use crate::harts_config::HartParts;
@@ -88,7 +89,7 @@ impl Timing {
     }
 
     /// Statistics of a hart's core up to `cycle`; `asleep` marks sleeping harts.
-    pub(crate) fn core_stats(&self, hart: usize, asleep: &[bool], cycle: u64) -> CoreStats {
+    pub(crate) fn core_stats(&self, hart: usize, asleep: &[bool], cycle: CoreCycle) -> CoreStats {
         let core = self.core(hart);
         let sleeps = |hart: usize| asleep[hart] && self.core(hart).has_slept_until(cycle);
         match self.sibling(hart) {

@@ -5,7 +5,7 @@
 use doorbell_core::{Observer, Stages};
 use doorbell_memory::Misses;
 use doorbell_riscv::Hart;
-use doorbell_sim::{Hertz, Op, OpSource, Ps};
+use doorbell_sim::{CoreCycle, Hertz, Op, OpSource, Ps};
 
 use super::profile::{Profile, Profiler, cost};
 use super::{CoreContext, Mode, TimedHart, Timing};
@@ -60,12 +60,12 @@ pub struct Activity {
     /// Instructions retired and idle cycles (WFI) per step. A block counts in the step in which its last op
     /// commits.
     pub steps: Vec<(u64, u64)>,
-    start: u64,
-    end: u64,
+    start: CoreCycle,
+    end: CoreCycle,
 }
 
 impl Activity {
-    fn new((begin, start): (Ps, u64), frequency: Hertz) -> Activity {
+    fn new((begin, start): (Ps, CoreCycle), frequency: Hertz) -> Activity {
         let step_cycles = (frequency.0 / 1_000_000).max(1);
         let step = Ps((u128::from(step_cycles) * 1_000_000_000_000 / u128::from(frequency.0)) as u64);
         let end = start + step_cycles;
@@ -73,7 +73,7 @@ impl Activity {
     }
 
     #[inline]
-    fn add(&mut self, cycle: u64, instructions: u64, idle: u64) {
+    fn add(&mut self, cycle: CoreCycle, instructions: u64, idle: u64) {
         if cycle >= self.end {
             let step = ((cycle - self.start) / self.step_cycles) as usize;
             self.end = self.start + (step as u64 + 1) * self.step_cycles;
@@ -92,7 +92,7 @@ impl Activity {
 }
 
 /// Adds idle time, divided among the steps that it spans.
-fn add_idle(activity: &mut Activity, from: u64, to: u64) {
+fn add_idle(activity: &mut Activity, from: CoreCycle, to: CoreCycle) {
     let mut at = from;
     while at < to && activity.steps.len() < STEPS_MAX {
         let next = activity.end.max(at + 1).min(to);
@@ -130,9 +130,9 @@ pub(super) struct Watch {
 #[derive(Clone, Copy, Default)]
 struct HartCursor {
     /// Cycle in which the observation began.
-    from: u64,
+    from: CoreCycle,
     /// Cycle of the last update.
-    cycle: u64,
+    cycle: CoreCycle,
     /// Thread pointer at the last update.
     tp: u64,
     /// Miss counts before and after the fetch and translation of the pending device access.
@@ -145,14 +145,14 @@ impl Watch {
     fn new(
         request: &WatchRequest,
         timing: &Timing,
-        harts: &[(Ps, u64, u64)],
+        harts: &[(Ps, CoreCycle, u64)],
         config: &MachineConfig,
     ) -> Watch {
-        let cursor = |((_, start, tp), timed): (&(Ps, u64, u64), &TimedHart)| {
+        let cursor = |((_, start, tp), timed): (&(Ps, CoreCycle, u64), &TimedHart)| {
             let cycle = timed.core.now().max(*start);
             HartCursor { from: cycle, cycle, tp: *tp, start: None }
         };
-        let activity = |(id, (begin, start, _)): (usize, &(Ps, u64, u64))| {
+        let activity = |(id, (begin, start, _)): (usize, &(Ps, CoreCycle, u64))| {
             Activity::new((*begin, *start), config.hart(id).core.frequency)
         };
         Watch {
@@ -176,7 +176,7 @@ impl Watch {
     }
 
     /// Records that a hart slept until `cycle`.
-    pub(super) fn idle(&mut self, id: usize, cycle: u64) {
+    pub(super) fn idle(&mut self, id: usize, cycle: CoreCycle) {
         let Some(cursor) = self.harts.get_mut(id) else { return };
         let from = cursor.cycle;
         cursor.cycle = from.max(cycle);
@@ -195,7 +195,7 @@ impl Watch {
         id: usize,
         (thread, space): (u64, Option<u16>),
         ops: &[Op],
-        now: u64,
+        now: CoreCycle,
         (instructions, [before, after]): (u64, [Misses; 2]),
     ) {
         let cursor = &mut self.harts[id];
@@ -255,7 +255,7 @@ impl Timing {
     }
 
     /// Completes a device access in its core at `done`, and passes it to the observers.
-    pub(super) fn end_device_watched(&mut self, id: usize, thread: u64, op: &Op, done: [u64; 2]) {
+    pub(super) fn end_device_watched(&mut self, id: usize, thread: u64, op: &Op, done: [CoreCycle; 2]) {
         let TimedHart { core, space, .. } = &mut self.harts[id];
         let Some(watch) = self.watch.as_mut().filter(|watch| id < watch.harts.len()) else {
             return core.end_device(op, done);
@@ -271,7 +271,7 @@ impl Timing {
     pub(crate) fn watch_sources(
         &mut self,
         request: &WatchRequest,
-        sources: impl Iterator<Item = (u64, u64)>,
+        sources: impl Iterator<Item = (CoreCycle, u64)>,
         config: &MachineConfig,
     ) {
         let begins: Vec<_> = (0..)
@@ -282,7 +282,7 @@ impl Timing {
     }
 
     /// Stops observing op sources. `asleep` has the cycle until which each source sleeps, if it does.
-    pub(crate) fn end_watch_of_sources(&mut self, asleep: &[Option<u64>]) -> Option<WatchReport> {
+    pub(crate) fn end_watch_of_sources(&mut self, asleep: &[Option<CoreCycle>]) -> Option<WatchReport> {
         let mut watch = self.watch.take()?;
         for (id, cycle) in asleep.iter().enumerate() {
             if let Some(cycle) = cycle {
@@ -301,7 +301,7 @@ impl Machine {
         let now = self.queue.now().max(self.reached);
         let begin = |hart: &Hart| {
             let time = if hart.is_waiting() { now.max(hart.time()) } else { hart.time() };
-            (time, hart.slot_at(time), hart.thread())
+            (time, CoreCycle::new(hart.slot_at(time)), hart.thread())
         };
         let begins: Vec<_> = self.harts.iter().map(begin).collect();
         timing.watch = Some(Box::new(Watch::new(request, &timing, &begins, &self.config)));
@@ -316,7 +316,7 @@ impl Machine {
         if timing.mode == Mode::Detailed {
             for (id, hart) in self.harts.iter().enumerate() {
                 if hart.is_waiting() {
-                    watch.idle(id, hart.slot_at(self.queue.now().max(self.reached)));
+                    watch.idle(id, CoreCycle::new(hart.slot_at(self.queue.now().max(self.reached))));
                 }
             }
         }

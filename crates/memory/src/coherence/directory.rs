@@ -11,6 +11,7 @@
 //! has arrived. Not modelled: transaction buffers of the directory, retries, and link bandwidth of snoops and
 //! acknowledgements; data use link bandwidth.
 
+use doorbell_sim::{UncoreCycle, UncoreDomain};
 use serde::{Deserialize, Serialize};
 
 use super::Probe;
@@ -29,7 +30,7 @@ use crate::tags::{Evicted, Flags, Tags, TagsState};
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     /// Tracked lines, if their number is limited.
-    tags: Option<Tags>,
+    tags: Option<Tags<UncoreDomain>>,
     latency: u64,
     snoop: u64,
     answers: Answers,
@@ -88,7 +89,7 @@ impl Directory {
             tags.touch(slot);
             return None;
         }
-        let (_, evicted) = tags.insert(line, Flags::SHARED, u32::MAX, (0, 0), false);
+        let (_, evicted) = tags.insert(line, Flags::SHARED, u32::MAX, (UncoreCycle::ZERO, 0), false);
         evicted.map(|evicted| evicted.line)
     }
 
@@ -117,7 +118,7 @@ impl Directory {
     pub fn check(&self, state: &DirectoryState, lines: u32) -> Result<(), String> {
         match (&self.tags, &state.tags) {
             (None, None) => Ok(()),
-            (Some(tags), Some(saved)) => tags.check(saved, lines, 0),
+            (Some(tags), Some(saved)) => tags.check(saved, lines, UncoreCycle::ZERO),
             _ => Err("the saved state and the machine differ in limiting the directory's entries".to_owned()),
         }
     }
@@ -138,13 +139,13 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         snoop: Snoop,
         lookup_done: Moment,
-        ready: u64,
+        ready: UncoreCycle,
     ) -> Moment {
         let directory = self.directory.as_mut().expect("only a directory sends snoops");
         directory.stats.snoops += u64::from(snoop.harts.count_ones());
         directory.stats.forwards += u64::from(snoop.line);
         if !TIMED {
-            return Moment { at: 0, ..lookup_done };
+            return Moment { at: UncoreCycle::ZERO, ..lookup_done };
         }
         let (leaves, takes) = (lookup_done.at + directory.latency, directory.snoop);
         let direct = directory.answers == Answers::Direct;
@@ -159,13 +160,14 @@ impl<M: MainMemory> MemorySystem<M> {
             let line = snoop.line && turn == 0;
             let mut at = snooped.max(ready) + takes;
             if line {
-                at = self.harts[hart].to.take_many(at, 64, self.llc.now).1;
+                at = self.harts[hart].to.take_many(at, 64, self.llc.now).last;
             }
             let answer = match (to, line) {
                 (Some(_), _) => Moment { at, stop },
-                (None, true) => {
-                    Moment { at: self.carry(stop, lookup_done.stop, at, 64).1 + self.latency, ..lookup_done }
-                }
+                (None, true) => Moment {
+                    at: self.carry(stop, lookup_done.stop, at, 64).last + self.latency,
+                    ..lookup_done
+                },
                 (None, false) => Moment {
                     at: self.ack_arrival(Moment { at, stop }, lookup_done.stop) + self.latency,
                     ..lookup_done
@@ -178,7 +180,7 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// Tracks a line, looked up at `t`, that a private cache will get. Returns when the directory has room
     /// for it.
-    pub(crate) fn track<const TIMED: bool>(&mut self, line: u32, t: u64) -> u64 {
+    pub(crate) fn track<const TIMED: bool>(&mut self, line: u32, t: UncoreCycle) -> UncoreCycle {
         let Some(victim) = self.directory.as_mut().and_then(|directory| directory.track(line)) else {
             return t;
         };

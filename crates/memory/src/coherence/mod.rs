@@ -12,7 +12,7 @@ pub(crate) mod sharing;
 pub(crate) mod snoops;
 pub mod stats;
 
-use doorbell_sim::Ps;
+use doorbell_sim::{CoreCycle, Ps};
 
 use crate::class::DataClass;
 use crate::coherence::sharers::bits;
@@ -65,7 +65,7 @@ impl Private {
             owned: flags.is_writable(),
             harts: 0,
             fresh: flags.is_fresh(),
-            ready: if ready == 0 { Ps::ZERO } else { self.clock.edge(ready) },
+            ready: if ready == CoreCycle::ZERO { Ps::ZERO } else { self.clock.edge(ready) },
         };
         if probe == Probe::Invalidate {
             self.l2.take_away(slot);

@@ -1,6 +1,8 @@
 //! Wait times of a request that finds copies in private caches: for the newest copy, or for the invalidation
 //! of all.
 
+use doorbell_sim::UncoreCycle;
+
 use super::ProbeResult;
 use super::directory::Snoop;
 use crate::backing::MainMemory;
@@ -33,9 +35,9 @@ impl<M: MainMemory> MemorySystem<M> {
         lookup_done: Moment,
         requester: Requester,
     ) -> Moment {
-        let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { 0 };
+        let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { UncoreCycle::ZERO };
         if self.directory.is_none() {
-            let at = if TIMED { (lookup_done.at + self.snoop_latency).max(ready) } else { 0 };
+            let at = if TIMED { (lookup_done.at + self.snoop_latency).max(ready) } else { UncoreCycle::ZERO };
             return Moment { at, ..lookup_done };
         }
         // If there are several sharers, the first sends the line.
@@ -54,9 +56,9 @@ impl<M: MainMemory> MemorySystem<M> {
             return lookup_done;
         }
         if self.directory.is_none() {
-            return Moment { at: if TIMED { lookup_done.at + self.snoop_latency } else { 0 }, ..lookup_done };
+            return Moment { at: lookup_done.at + if TIMED { self.snoop_latency } else { 0 }, ..lookup_done };
         }
-        let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { 0 };
+        let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { UncoreCycle::ZERO };
         self.snoop::<TIMED>(Snoop { harts: found.harts, line: false, requester }, lookup_done, ready)
     }
 }

@@ -1,5 +1,6 @@
 //! Software prefetches (prefetch instructions).
 
+use doorbell_sim::CoreCycle;
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Prefetched};
 
 use super::{LineRequest, Origin};
@@ -16,7 +17,7 @@ impl<M: MainMemory> MemorySystem<M> {
     pub(crate) fn prefetch<const TIMED: bool>(
         &mut self,
         h: usize,
-        cycle: u64,
+        cycle: CoreCycle,
         access: CoreAccess,
     ) -> Prefetched {
         let Some(line) = self.ram.line(access.addr) else {
@@ -26,7 +27,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
         let l1 = self.harts[h].l1(code);
         l1.stats.software_prefetches += 1;
-        let at = if TIMED { l1.port(cycle) + l1.latency } else { 0 };
+        let at = if TIMED { l1.port(cycle) + l1.latency } else { CoreCycle::ZERO };
         let found = l1.tags.find(line);
         if let Some(slot) = found.filter(|slot| !own || l1.tags.flags(*slot).is_writable()) {
             l1.stats.software_prefetches_there += 1;

@@ -7,24 +7,26 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::DramCycle;
+
 /// Past rows are dropped each time the number of rows reaches a multiple of this.
 const PERIODS: usize = 12;
 /// Limit of rows accepted from a saved state.
 const SAVED_MAX: usize = 1 << 16;
 /// No precharge is booked.
-pub(super) const OPEN: u64 = u64::MAX;
+pub(super) const OPEN: DramCycle = DramCycle::MAX;
 
-/// A row from its activation to its precharge. Times are in clocks.
+/// A row from its activation to its precharge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Period {
     pub row: u64,
-    pub activated: u64,
+    pub activated: DramCycle,
     /// Last column command.
-    pub last: u64,
+    pub last: DramCycle,
     /// Earliest precharge.
-    pub ready: u64,
+    pub ready: DramCycle,
     /// Booked precharge, or [`OPEN`].
-    pub closed: u64,
+    pub closed: DramCycle,
     /// The row of the previous period is still open: its precharge and this activation are not booked, but
     /// there is time for both.
     pub continues: bool,
@@ -68,7 +70,7 @@ impl Bank {
 
     /// First cycle at which the row of a period can take column commands.
     #[inline]
-    pub fn open_from(&self, index: usize, rcd: u64) -> u64 {
+    pub fn open_from(&self, index: usize, rcd: u64) -> DramCycle {
         let open = if self.periods[index].continues { index.saturating_sub(1) } else { index };
         self.periods[open].activated + rcd
     }
@@ -78,10 +80,10 @@ impl Bank {
     pub fn hit(
         &mut self,
         mut index: usize,
-        column: u64,
-        ready: u64,
+        column: DramCycle,
+        ready: DramCycle,
         clocks: Reopening,
-        past: u64,
+        past: DramCycle,
     ) -> (u64, usize) {
         let Reopening { rp, rcd } = clocks;
         let Period { row, ready: could_close, closed, .. } = self.periods[index];
@@ -99,7 +101,7 @@ impl Bank {
                     continues: true,
                 };
                 self.insert(index + 1, next, past);
-                return (ready.saturating_sub(closed), behind);
+                return (ready.since(closed), behind);
             }
             index += 1;
         }
@@ -120,7 +122,7 @@ impl Bank {
         let period = &mut self.periods[index];
         period.last = period.last.max(column);
         period.ready = period.ready.max(ready).min(period.closed);
-        (ready.saturating_sub(period.closed), self.periods.len() - 1 - index)
+        (ready.since(period.closed), self.periods.len() - 1 - index)
     }
 
     /// Whether the next period continues this one.
@@ -145,7 +147,7 @@ impl Bank {
 
     /// Inserts a period at `index`. Old periods that were followed by another one before `past` may be
     /// dropped. A device's rows, booked far ahead, never displace near ones.
-    pub fn insert(&mut self, index: usize, period: Period, past: u64) {
+    pub fn insert(&mut self, index: usize, period: Period, past: DramCycle) {
         self.periods.insert(index, period);
         if self.periods.len().is_multiple_of(PERIODS) {
             let begun = self.periods.partition_point(|period| period.activated <= past);

@@ -3,6 +3,7 @@
 //! All limits of the data bus (bursts, turnaround bubbles) and of a rank's internal data path (tCCD, tWTR)
 //! are distances between column commands, so the calendars hold column commands.
 
+use super::DramCycle;
 use super::mapping::GROUP_BITS;
 use super::slots::{Marks, Slots};
 use super::timing::{ColumnGaps, DramTiming, Relation};
@@ -24,19 +25,19 @@ pub(super) struct Bus {
 
 /// Intervals in which nothing more can be booked, ordered by end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Paid(Vec<(u64, u64)>);
+pub(super) struct Paid(Vec<(DramCycle, DramCycle)>);
 
 /// Past intervals are dropped each time the number of intervals reaches a multiple of this.
 const TRIM_EVERY: usize = 16;
 
 impl Paid {
     #[inline]
-    fn end(&self, at: u64) -> Option<u64> {
+    fn end(&self, at: DramCycle) -> Option<DramCycle> {
         let later = self.0.iter().rev().take_while(|(_, to)| *to > at);
         later.filter(|(from, _)| *from <= at).last().map(|interval| interval.1)
     }
 
-    fn add(&mut self, from: u64, to: u64, past: u64) {
+    fn add(&mut self, from: DramCycle, to: DramCycle, past: DramCycle) {
         let later = self.0.iter().rev().take_while(|interval| interval.1 > to).count();
         self.0.insert(self.0.len() - later, (from, to));
         if self.0.len().is_multiple_of(TRIM_EVERY) {
@@ -86,7 +87,7 @@ impl Bus {
 
     /// First cycle from `from` on in which a column command to `group` can be issued.
     #[inline]
-    pub fn find(&self, from: u64, write: bool, group: u8) -> u64 {
+    pub fn find(&self, from: DramCycle, write: bool, group: u8) -> DramCycle {
         let mut at = from;
         loop {
             let after = self.after_earlier(at, write, group);
@@ -115,16 +116,16 @@ impl Bus {
     }
 
     /// Debt left when a command is issued at `at`.
-    fn owed(&self, at: u64, command: (bool, u8)) -> u64 {
+    fn owed(&self, at: DramCycle, command: (bool, u8)) -> u64 {
         self.debt.saturating_sub(self.idle_before(at, command))
     }
 
-    fn is_last(&self, at: u64) -> bool {
+    fn is_last(&self, at: DramCycle) -> bool {
         (self.reads.after(at) | self.writes.after(at)).trailing_zeros() >= RUN_GAP
     }
 
     /// The command booked at a cycle: whether it is a write, and its rank and bank group.
-    fn booked(&self, at: u64) -> (bool, u8) {
+    fn booked(&self, at: DramCycle) -> (bool, u8) {
         let write = self.writes.has(at);
         (write, if write { self.writes.note(at) } else { self.reads.note(at) })
     }
@@ -134,19 +135,17 @@ impl Bus {
     }
 
     /// Clocks before `at` for which the bus could already have taken the command.
-    fn idle_before(&self, at: u64, command: (bool, u8)) -> u64 {
+    fn idle_before(&self, at: DramCycle, command: (bool, u8)) -> u64 {
         let distance = u64::from((self.reads.before(at) | self.writes.before(at)).leading_zeros());
-        match at.checked_sub(distance) {
-            Some(first) if distance < super::slots::REACH => {
-                distance.saturating_sub(self.gap(self.booked(first), command))
-            }
-            _ => super::slots::REACH,
+        if distance >= super::slots::REACH || distance > at.number() {
+            return super::slots::REACH;
         }
+        distance.saturating_sub(self.gap(self.booked(at - distance), command))
     }
 
     /// First cycle at which the commands before `at` allow one to `group`.
     #[inline]
-    fn after_earlier(&self, at: u64, write: bool, group: u8) -> u64 {
+    fn after_earlier(&self, at: DramCycle, write: bool, group: u8) -> DramCycle {
         let mut earliest = at;
         for (first_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
             let reach = self.gaps.reach[usize::from(first_writes)][usize::from(write)];
@@ -171,7 +170,7 @@ impl Bus {
     /// If a command to `group` at `at` would be too close to a later booking: the first cycle allowed after
     /// that booking.
     #[inline]
-    fn after_later(&self, at: u64, write: bool, group: u8) -> Option<u64> {
+    fn after_later(&self, at: DramCycle, write: bool, group: u8) -> Option<DramCycle> {
         let mut behind = None;
         for (second_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
             if at >= slots.last() {
@@ -190,7 +189,7 @@ impl Bus {
                 let relation = relation(slots.note(second), group);
                 if gaps[relation] > distance && !self.squeezes(write, second_writes, relation) {
                     let next = second + back[relation];
-                    behind = Some(behind.map_or(next, |other: u64| other.min(next)));
+                    behind = Some(behind.map_or(next, |other: DramCycle| other.min(next)));
                     break;
                 }
                 window &= window - 1;
@@ -208,7 +207,7 @@ impl Bus {
 
     /// Books a column command. Returns the total delay it causes to later commands.
     #[inline]
-    pub fn book(&mut self, at: u64, write: bool, group: u8, past: u64) -> u64 {
+    pub fn book(&mut self, at: DramCycle, write: bool, group: u8, past: DramCycle) -> u64 {
         if self.debt > 0 && self.is_last(at) {
             let from = at.saturating_sub(self.debt);
             self.paid.add(from.max(at.saturating_sub(self.idle_before(at, (write, group)))), at, past);
@@ -233,8 +232,8 @@ impl Bus {
     }
 
     /// Total delay of the commands after `at` if the first is `late`; slack between commands absorbs some.
-    fn total_delay(&self, at: u64, mut late: u64) -> u64 {
-        let (mut sum, mut window_at, mut before) = (0, at, None::<u64>);
+    fn total_delay(&self, at: DramCycle, mut late: u64) -> u64 {
+        let (mut sum, mut window_at, mut before) = (0, at, None::<DramCycle>);
         for _ in 0..RUN_WINDOWS {
             let mut window = self.reads.after(window_at) | self.writes.after(window_at);
             while window != 0 {
@@ -256,7 +255,7 @@ impl Bus {
     }
 
     /// First cycle from `from` on that is followed by `quiet` cycles (at most 128) without column commands.
-    pub fn quiet_from(&self, from: u64, quiet: u64) -> u64 {
+    pub fn quiet_from(&self, from: DramCycle, quiet: u64) -> DramCycle {
         let mut at = from;
         loop {
             let window = self.reads.after(at) | self.writes.after(at);
@@ -282,13 +281,13 @@ impl Activations {
         Activations { slots: Slots::new(), rrd_s: timing.rrd_s, rrd_l: timing.rrd_l, faw: timing.faw }
     }
 
-    fn gap(&self, other: u64, group: u8) -> u64 {
+    fn gap(&self, other: DramCycle, group: u8) -> u64 {
         if self.slots.note(other) == group { self.rrd_l } else { self.rrd_s }
     }
 
     /// First cycle from `from` on in which a row of `group` can be activated.
     #[inline]
-    pub fn find(&self, from: u64, group: u8, commands: &Marks) -> u64 {
+    pub fn find(&self, from: DramCycle, group: u8, commands: &Marks) -> DramCycle {
         let mut at = from;
         loop {
             let after = self.step(at, group);
@@ -304,7 +303,7 @@ impl Activations {
 
     /// `at` if an activation is possible there, otherwise a later cycle before which none is.
     #[inline]
-    fn step(&self, at: u64, group: u8) -> u64 {
+    fn step(&self, at: DramCycle, group: u8) -> DramCycle {
         if at >= self.slots.last() + self.faw {
             return at;
         }
@@ -342,7 +341,7 @@ impl Activations {
             window &= window - 1;
         }
         // No five activations, including the new one, may lie within the window.
-        let five = |early: Option<u64>, late: Option<u64>| match (early, late) {
+        let five = |early: Option<DramCycle>, late: Option<DramCycle>| match (early, late) {
             (Some(early), Some(late)) => late - early < self.faw,
             _ => false,
         };
@@ -372,11 +371,12 @@ mod tests {
                 past += later / 8;
                 let far = if later % 8 == 0 { 10 * ahead } else { ahead };
                 let interval = (past + far, past + far + length);
-                paid.add(interval.0, interval.1, past);
+                let [from, to] = [interval.0, interval.1].map(DramCycle::new);
+                paid.add(from, to, DramCycle::new(past));
                 all.push(interval);
                 let at = past + look;
                 let expected = all.iter().filter(|(from, to)| (*from..*to).contains(&at)).map(|paid| paid.1).min();
-                prop_assert_eq!(paid.end(at), expected);
+                prop_assert_eq!(paid.end(DramCycle::new(at)), expected.map(DramCycle::new));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A channel and its controller: finds cycles for the commands of an access.
 
-use doorbell_sim::{Clock, Ps};
+use doorbell_sim::{DomainClock, Ps};
 
 use super::bank::{Bank, CLOSE_BIAS_MAX, OPEN, Period, Reopening};
 use super::bus::{Activations, Bus};
@@ -9,6 +9,7 @@ use super::mapping::{GROUP_BITS, Place};
 use super::slots::CYCLES;
 use super::stats::DramStats;
 use super::timing::DramTiming;
+use super::{Command, DramCycle};
 
 /// State of the bank for an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +28,40 @@ struct Opening {
     /// Index of its period in the bank's list.
     index: usize,
     /// Precharge of the previous row, if it must be booked.
-    precharge: Option<u64>,
+    precharge: Option<DramCycle>,
     /// Cycle at which the previous row, the period before `index`, is closed.
-    closes_before: Option<u64>,
-    activate: u64,
+    closes_before: Option<DramCycle>,
+    activate: DramCycle,
     /// Precharge of this row, if a later row follows.
-    closed: u64,
+    closed: DramCycle,
     own_precharge: bool, // Whether `closed` must still be booked.
 }
 
 /// The commands of an access, before they are booked.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    column: u64,
+    column: DramCycle,
     found: RowState,
     /// Index of the period that is hit.
     hit: Option<usize>,
     opening: Option<Opening>,
+}
+
+/// An interval between two refreshes.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    from: DramCycle,
+    /// The refresh that ends it.
+    refresh: DramCycle,
+}
+
+/// Booked commands of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Booked {
+    /// Its column command.
+    pub column: DramCycle,
+    /// Total delay, in clocks, that it causes to accesses whose times are already final.
+    pub delayed: u64,
 }
 
 /// Input of the search for a plan.
@@ -53,9 +71,8 @@ struct Query<'a> {
     place: Place,
     write: bool,
     /// First cycle allowed.
-    from: u64,
-    /// The interval between two refreshes.
-    interval: (u64, u64),
+    from: DramCycle,
+    interval: Interval,
     /// Clocks from the column command to the precharge.
     to_precharge: u64,
     idle: Option<u64>,
@@ -65,7 +82,7 @@ struct Query<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
     pub timing: DramTiming,
-    clock: Clock,
+    clock: DomainClock<Command>,
     pub bus: Bus,
     pub banks: Vec<Bank>,
     pub ranks: Vec<Activations>,
@@ -77,8 +94,8 @@ pub(super) struct Channel {
     policy: PagePolicy,
     row_idle: u64,
     /// Current time, or 0 if never set; few accesses will come from before `behind`.
-    pub now: u64,
-    pub behind: u64,
+    pub now: DramCycle,
+    pub behind: DramCycle,
 }
 
 impl Channel {
@@ -93,16 +110,16 @@ impl Channel {
             refresh_share: if config.refresh { timing.refi / config.ranks } else { 0 },
             policy: config.page_policy,
             row_idle,
-            now: 0,
-            behind: 0,
-            clock: Clock::new(timing.clock),
+            now: DramCycle::ZERO,
+            behind: DramCycle::ZERO,
+            clock: DomainClock::new(timing.clock),
             timing: timing.clone(),
         }
     }
 
     /// Sets the current time. Few accesses will come from before `behind`, so bookings before it may be
     /// dropped.
-    pub fn advance_to(&mut self, now: u64, behind: u64) {
+    pub fn advance_to(&mut self, now: DramCycle, behind: DramCycle) {
         (self.now, self.behind) = (now, behind);
         self.bus.commands.advance_to(behind);
         self.bus.reads.advance_to(behind);
@@ -111,7 +128,7 @@ impl Channel {
     }
 
     /// Picoseconds for which the line with column command at `column` occupies the data bus.
-    pub fn burst(&self, column: u64) -> u64 {
+    pub fn burst(&self, column: DramCycle) -> u64 {
         (self.clock.edge(column + self.timing.burst) - self.clock.edge(column)).0
     }
 
@@ -120,11 +137,12 @@ impl Channel {
     /// the bus moves a line at a time. The latency from command to data is ignored.
     pub fn booked_after(&self, at: Ps) -> ([u64; 2], u64) {
         let clock = self.clock.edge_at_or_after(at);
-        let [reads, writes] = [&self.bus.reads, &self.bus.writes].map(|columns| columns.booked_from(0));
+        let [reads, writes] =
+            [&self.bus.reads, &self.bus.writes].map(|columns| columns.booked_from(DramCycle::ZERO));
         let mut lines = [0; 2];
         let reads = reads.inspect(|column| lines[0] += u64::from(*column >= clock)).collect::<Vec<_>>();
         let writes = writes.inspect(|column| lines[1] += u64::from(*column >= clock));
-        let mut columns: Vec<u64> = reads.into_iter().chain(writes).collect();
+        let mut columns: Vec<DramCycle> = reads.into_iter().chain(writes).collect();
         columns.sort_unstable();
         let (mut free, mut busy) = (0, 0);
         for column in columns {
@@ -136,7 +154,7 @@ impl Channel {
     }
 
     /// Bookings before this cycle may be dropped.
-    pub fn past(&self) -> u64 {
+    pub fn past(&self) -> DramCycle {
         self.behind.saturating_sub(CYCLES / 2)
     }
 
@@ -146,20 +164,19 @@ impl Channel {
         self.bus.commands.late() + self.bus.reads.late() + self.bus.writes.late() + ranks
     }
 
-    /// The interval without refresh that contains `at`, or the next one: its first cycle and the refresh that
-    /// ends it.
-    fn interval(&self, rank: usize, at: u64) -> (u64, u64) {
+    /// The interval without refresh that contains `at`, or the next one.
+    fn interval(&self, rank: usize, at: DramCycle) -> Interval {
         let every = self.refresh_every;
         // The first refresh of rank r is at (r + 1) shares.
-        let first = self.refresh_share * (rank as u64 + 1);
+        let first = DramCycle::new(self.refresh_share * (rank as u64 + 1));
         if self.refresh_share == 0 {
-            return (0, every);
+            return Interval { from: DramCycle::ZERO, refresh: DramCycle::new(every) };
         }
         if at < first {
-            return (0, first);
+            return Interval { from: DramCycle::ZERO, refresh: first };
         }
         let last = first + (at - first) / every * every;
-        (last + self.timing.rp + self.timing.rfc, last + every)
+        Interval { from: last + self.timing.rp + self.timing.rfc, refresh: last + every }
     }
 
     fn idle(&self, bank: &Bank) -> Option<u64> {
@@ -170,9 +187,8 @@ impl Channel {
         }
     }
 
-    /// Books an access that may start at cycle `from`. Returns the cycle of its column command, and the total
-    /// delay it causes to accesses whose times are already final.
-    pub fn access(&mut self, from: u64, place: Place, write: bool) -> (u64, u64) {
+    /// Books an access that may start at cycle `from`.
+    pub fn access(&mut self, from: DramCycle, place: Place, write: bool) -> Booked {
         let bank = &self.banks[usize::from(place.bank)];
         let mut query = Query {
             bank,
@@ -180,23 +196,23 @@ impl Channel {
             place,
             write,
             from,
-            interval: (0, 0),
+            interval: self.interval(place.rank(), from),
             to_precharge: self.timing.to_precharge(write),
             idle: self.idle(bank),
         };
         loop {
-            query.interval = self.interval(place.rank(), query.from);
-            query.from = query.from.max(query.interval.0);
+            query.from = query.from.max(query.interval.from);
             if let Some(plan) = self.plan(&query) {
                 let from = query.from;
-                return (plan.column, self.book(place, write, plan, from));
+                return Booked { column: plan.column, delayed: self.book(place, write, plan, from) };
             }
-            query.from = query.interval.1;
+            query.from = query.interval.refresh;
+            query.interval = self.interval(place.rank(), query.from);
         }
     }
 
     /// When the row of a period was or will be closed, by present bookings.
-    fn closes(query: &Query, period: &Period) -> u64 {
+    fn closes(query: &Query, period: &Period) -> DramCycle {
         match query.idle {
             Some(idle) if period.closed == OPEN => period.ready.max(period.last + idle),
             _ => period.closed,
@@ -206,7 +222,7 @@ impl Channel {
     /// Finds the first position in the bank's list of periods where the access fits.
     fn plan(&self, query: &Query) -> Option<Plan> {
         let periods = query.bank.periods();
-        let (open_from, due) = query.interval;
+        let Interval { from: open_from, refresh: due } = query.interval;
         let end = periods.partition_point(|period| period.activated < due);
         // The access may precede periods activated after `from`; of the earlier periods only the last
         // matters.
@@ -248,7 +264,7 @@ impl Channel {
             // Issued before the precharge, it only delays the precharge: FR-FCFS serves hits first.
             column < period.closed
         } else {
-            column < query.interval.1
+            column < query.interval.refresh
         };
         in_time.then_some(Plan { column, found: RowState::Hit, hit: Some(index), opening: None })
     }
@@ -276,7 +292,7 @@ impl Channel {
             index: index + 1,
             precharge: None,
             closes_before: Some(closes),
-            activate: query.from.max(closes.saturating_add(self.timing.rp)),
+            activate: query.from.max(DramCycle::new(closes.number().saturating_add(self.timing.rp))),
             closed: OPEN,
             own_precharge: follows,
         };
@@ -311,10 +327,10 @@ impl Channel {
         } else if ready > opening.closed {
             return None;
         }
-        (column < query.interval.1).then_some(Plan { column, found, hit: None, opening: Some(opening) })
+        (column < query.interval.refresh).then_some(Plan { column, found, hit: None, opening: Some(opening) })
     }
 
-    fn book(&mut self, place: Place, write: bool, plan: Plan, from: u64) -> u64 {
+    fn book(&mut self, place: Place, write: bool, plan: Plan, from: DramCycle) -> u64 {
         let past = self.past();
         let bank = &mut self.banks[usize::from(place.bank)];
         let ready = plan.column + self.timing.to_precharge(write);
@@ -342,7 +358,7 @@ impl Channel {
                 RowState::Closed if again => bank.close_bias = bank.close_bias.saturating_sub(1),
                 RowState::Conflict => {
                     let before = &bank.periods()[opening.index - 1];
-                    let idle = from.saturating_sub(before.last) > self.row_idle;
+                    let idle = from.since(before.last) > self.row_idle;
                     bank.close_bias = (bank.close_bias + u8::from(idle)).min(CLOSE_BIAS_MAX);
                 }
                 _ => {}

@@ -1,10 +1,11 @@
 //! Memory without rows and banks: each channel has a fixed latency and moves one line at a time.
 
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{Calendar, Clock, FutureBookings, PhysAddr, Ps};
+use doorbell_sim::{Calendar, DomainClock, FutureBookings, PhysAddr, Ps};
 
 use serde::{Deserialize, Serialize};
 
+use super::Command;
 use super::config::FlatConfig;
 use super::stats::DramStats;
 use crate::backing::{FlatMemory, MainMemory};
@@ -28,12 +29,12 @@ pub(super) struct Flat {
     latency: Ps,
     line_time: Ps,
     /// Clock of the statistics.
-    clock: Clock,
+    clock: DomainClock<Command>,
 }
 
 impl Flat {
     /// Idle channels.
-    pub fn new(config: &FlatConfig, channels: u64, clock: Clock) -> Flat {
+    pub fn new(config: &FlatConfig, channels: u64, clock: DomainClock<Command>) -> Flat {
         let line = config.line_time();
         Flat {
             channels: (0..channels).map(|_| FlatMemory::new(config.latency, line)).collect(),
@@ -52,7 +53,7 @@ impl Flat {
         let end =
             if is_write { done } else { done.saturating_sub(self.latency).saturating_add(self.line_time) };
         self.ahead[index][usize::from(is_write)].add(end.saturating_sub(self.line_time), end);
-        let took = self.clock.edge_at_or_after(done.saturating_sub(now));
+        let took = self.clock.edge_at_or_after(done.saturating_sub(now)).number();
         let (lines, bytes, clocks) = match is_write {
             true => (&mut stats.writes, &mut stats.bytes_written, &mut stats.write_clocks),
             false => (&mut stats.reads, &mut stats.bytes_read, &mut stats.read_clocks),

@@ -36,10 +36,10 @@ mod timing;
 mod writes;
 
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{Clock, PhysAddr, Ps};
+use doorbell_sim::{Cycle, Domain, DomainClock, PhysAddr, Ps};
 
 use crate::in_flight::InFlight;
-use channel::Channel;
+use channel::{Booked, Channel};
 use flat::Flat;
 use mapping::Mapping;
 use writes::{Waiting, WriteQueue};
@@ -49,8 +49,19 @@ pub use state::DramState;
 pub use stats::DramStats;
 pub use timing::{DramStandard, DramTiming};
 
-/// Upper limit of cycle numbers: 13 hours of the fastest clock; sums of cycles still fit.
-pub(crate) const CYCLE_MAX: u64 = 1 << 47;
+/// The clock of DRAM commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Command;
+
+impl Domain for Command {}
+
+/// A cycle of the command clock.
+pub(crate) type DramCycle = Cycle<Command>;
+
+/// Upper limit of cycles: 13 hours of the fastest clock; sums of cycles still fit.
+pub(crate) const CYCLE_MAX: DramCycle = DramCycle::new(1 << 47);
+/// The latest cycle of a request.
+const LATEST: DramCycle = DramCycle::new(CYCLE_MAX.number() / 2);
 
 /// The check whether a channel is idle looks at most this many clocks ahead of the current time.
 const AHEAD: u64 = 1024;
@@ -59,11 +70,11 @@ const AHEAD: u64 = 1024;
 #[derive(Clone, Debug)]
 pub struct Dram {
     config: DramConfig,
-    clock: Clock,
+    clock: DomainClock<Command>,
     mapping: Mapping,
     channels: Vec<Channel>,
     /// Each channel's read queue; its write queue is in `queues`.
-    reads: Vec<InFlight>,
+    reads: Vec<InFlight<Command>>,
     queues: Vec<WriteQueue>,
     /// Clocks without a booked column command after which a channel counts as idle: enough for a request that
     /// has just arrived to get its column command.
@@ -80,8 +91,8 @@ impl Dram {
         }
         let timing = config.timing();
         let mapping = Mapping::new(config, &timing).expect("the configuration is valid");
-        let clock = Clock::new(timing.clock);
-        let row_idle = clock.edge_at_or_after(config.row_idle);
+        let clock = DomainClock::new(timing.clock);
+        let row_idle = clock.edge_at_or_after(config.row_idle).number();
         Dram {
             clock,
             mapping,
@@ -163,7 +174,7 @@ impl Dram {
             at + 1
         } else {
             let queue = &mut self.reads[index];
-            let (column, delayed) = channel.access(queue.admit(at), place, false);
+            let Booked { column, delayed } = channel.access(queue.admit(at), place, false);
             queue.hold(0, at, column, channel.past());
             channel.stats.bytes_read += LINE_BYTES;
             channel.stats.busy_ps += channel.burst(column);
@@ -205,14 +216,14 @@ impl Dram {
 
     /// First clock edge at which the controller can act on a request. `None` beyond the range of cycles: only
     /// a damaged checkpoint has such times, and the request then takes just the two latencies.
-    fn arrival(&self, now: Ps) -> Option<u64> {
+    fn arrival(&self, now: Ps) -> Option<DramCycle> {
         let at = self.clock.edge_at_or_after(now.saturating_add(self.config.request_latency));
-        (at <= CYCLE_MAX / 2).then_some(at)
+        (at <= LATEST).then_some(at)
     }
 
     /// Drains the write queue if its writes have waited since before `at` with no reads, from the time at
     /// which the channel was idle.
-    fn write_if_idle(&mut self, index: usize, at: u64) {
+    fn write_if_idle(&mut self, index: usize, at: DramCycle) {
         let (channel, queue) = (&mut self.channels[index], &mut self.queues[index]);
         if queue.len() as u64 <= self.config.write_idle {
             return;
@@ -220,7 +231,7 @@ impl Dram {
         let Some(enough) = queue.arrival(self.config.write_idle as usize) else { return };
         // A read timed far ahead does not know which writes will have arrived by then.
         let at = match channel.now {
-            0 => at,
+            DramCycle::ZERO => at,
             now => at.min(now + AHEAD),
         };
         if enough >= at {
@@ -235,9 +246,9 @@ impl Dram {
 }
 
 /// Books the first `count` writes of a queue, from `from` on.
-fn drain(channel: &mut Channel, queue: &mut WriteQueue, from: u64, count: usize) {
+fn drain(channel: &mut Channel, queue: &mut WriteQueue, from: DramCycle, count: usize) {
     queue.drain(count, channel.past(), |waiting| {
-        let (column, _) = channel.access(from.max(waiting.arrived), waiting.place, true);
+        let Booked { column, .. } = channel.access(from.max(waiting.arrived), waiting.place, true);
         channel.stats.bytes_written += LINE_BYTES;
         channel.stats.busy_ps += channel.burst(column);
         channel.stats.write_clocks += column - waiting.arrived;

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use super::DramCycle;
 use serde::{Deserialize, Serialize};
 
 /// Cycles in the ring: 13.6 µs of DDR4-2400, 6.8 µs of DDR5-4800.
@@ -31,7 +32,7 @@ struct Word {
 pub(super) struct Marks {
     words: Vec<Word>,
     /// The latest cycle booked.
-    last: u64,
+    last: DramCycle,
     /// First word of the bookings in the map.
     horizon: u64,
     far: BTreeMap<u64, u64>,
@@ -41,12 +42,12 @@ pub(super) struct Marks {
 impl Marks {
     pub fn new() -> Marks {
         let words = vec![Word::default(); WORDS as usize];
-        Marks { words, last: 0, horizon: WORDS / 2, far: BTreeMap::new(), late: 0 }
+        Marks { words, last: DramCycle::ZERO, horizon: WORDS / 2, far: BTreeMap::new(), late: 0 }
     }
 
     /// Advances the current time to this cycle.
-    pub fn advance_to(&mut self, now: u64) {
-        self.set_horizon((now + CYCLES / 2) / 64);
+    pub fn advance_to(&mut self, now: DramCycle) {
+        self.set_horizon((now.number() + CYCLES / 2) / 64);
     }
 
     fn set_horizon(&mut self, horizon: u64) {
@@ -64,7 +65,7 @@ impl Marks {
 
     /// The latest cycle booked, or 0.
     #[inline]
-    pub fn last(&self) -> u64 {
+    pub fn last(&self) -> DramCycle {
         self.last
     }
 
@@ -80,14 +81,15 @@ impl Marks {
 
     /// Whether a cycle is booked.
     #[inline]
-    pub fn has(&self, cycle: u64) -> bool {
-        cycle <= self.last && self.word(cycle / 64) >> (cycle % 64) & 1 != 0
+    pub fn has(&self, cycle: DramCycle) -> bool {
+        let number = cycle.number();
+        cycle <= self.last && self.word(number / 64) >> (number % 64) & 1 != 0
     }
 
     /// Books a cycle; returns whether it was stored. A cycle before the ring is not.
     #[inline]
-    pub fn set(&mut self, cycle: u64) -> bool {
-        let (index, bit) = (cycle / 64, 1 << (cycle % 64));
+    pub fn set(&mut self, cycle: DramCycle) -> bool {
+        let (index, bit) = (cycle.number() / 64, 1 << (cycle.number() % 64));
         let turn = index / WORDS + 1;
         self.last = self.last.max(cycle);
         if index >= self.horizon {
@@ -106,31 +108,33 @@ impl Marks {
     }
 
     /// Booked cycles from `cycle` on, unordered.
-    pub fn booked_from(&self, cycle: u64) -> impl Iterator<Item = u64> {
+    pub fn booked_from(&self, cycle: DramCycle) -> impl Iterator<Item = DramCycle> {
         let index =
             |(place, word): (u64, &Word)| Some(((word.turn.checked_sub(1)? * WORDS) + place, word.bits));
         let near = (0u64..).zip(&self.words).filter_map(index);
         let words = near.chain(self.far.iter().map(|(index, bits)| (*index, *bits)));
-        let words = words.filter(move |(index, bits)| *bits != 0 && *index >= cycle / 64);
+        let words = words.filter(move |(index, bits)| *bits != 0 && *index >= cycle.number() / 64);
         let of_word = |(index, bits): (u64, u64)| {
-            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| index * 64 + bit)
+            let cycle = move |bit| DramCycle::new(index * 64 + bit);
+            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(cycle)
         };
         words.flat_map(of_word).filter(move |booked| *booked >= cycle)
     }
 
     /// First free cycle from `cycle` on.
     #[inline]
-    pub fn first_free(&self, cycle: u64) -> u64 {
+    pub fn first_free(&self, cycle: DramCycle) -> DramCycle {
         let mut cycle = cycle;
         loop {
             if cycle > self.last {
                 return cycle;
             }
-            let free = !self.word(cycle / 64) >> (cycle % 64);
+            let number = cycle.number();
+            let free = !self.word(number / 64) >> (number % 64);
             if free != 0 {
                 return cycle + u64::from(free.trailing_zeros());
             }
-            cycle = (cycle / 64 + 1) * 64;
+            cycle = DramCycle::new((number / 64 + 1) * 64);
         }
     }
 
@@ -147,21 +151,21 @@ impl Marks {
 
     /// The cycle itself in the highest bit, the previous one in the next bit, and so on.
     #[inline]
-    pub fn before(&self, cycle: u64) -> u128 {
-        match cycle.checked_sub(REACH - 1) {
+    pub fn before(&self, cycle: DramCycle) -> u128 {
+        match cycle.number().checked_sub(REACH - 1) {
             Some(from) => self.window(from),
-            None => self.window(0) << (REACH - 1 - cycle),
+            None => self.window(0) << (REACH - 1 - cycle.number()),
         }
     }
 
     /// The cycle after `cycle` in the lowest bit, the next one in the next bit, and so on.
     #[inline]
-    pub fn after(&self, cycle: u64) -> u128 {
-        if cycle >= self.last { 0 } else { self.window(cycle + 1) }
+    pub fn after(&self, cycle: DramCycle) -> u128 {
+        if cycle >= self.last { 0 } else { self.window(cycle.number() + 1) }
     }
 
     /// All booked cycles, in order.
-    fn all(&self) -> Vec<u64> {
+    fn all(&self) -> Vec<DramCycle> {
         let mut found = Vec::new();
         for (place, word) in (0u64..).zip(&self.words) {
             let index = word.turn.wrapping_sub(1).wrapping_mul(WORDS) + place;
@@ -171,7 +175,8 @@ impl Marks {
         found.sort_unstable();
         let bits = |(index, bits): &(u64, u64)| {
             let (index, bits) = (*index, *bits);
-            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| index.wrapping_mul(64) + bit)
+            let cycle = move |bit| DramCycle::new(index.wrapping_mul(64) + bit);
+            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(cycle)
         };
         found.iter().flat_map(bits).collect()
     }
@@ -183,13 +188,13 @@ pub(super) struct Slots {
     marks: Marks,
     notes: Vec<u8>,
     /// Tags of the cycles after the horizon.
-    far: BTreeMap<u64, u8>,
+    far: BTreeMap<DramCycle, u8>,
 }
 
 /// Saved state of a calendar: the booked cycles in order, each with its tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotsState {
-    booked: Vec<(u64, u8)>,
+    booked: Vec<(DramCycle, u8)>,
     horizon: u64,
     late: u64,
 }
@@ -200,12 +205,12 @@ impl Slots {
     }
 
     /// Advances the current time to this cycle.
-    pub fn advance_to(&mut self, now: u64) {
+    pub fn advance_to(&mut self, now: DramCycle) {
         self.marks.advance_to(now);
-        let horizon = self.marks.horizon * 64;
+        let horizon = DramCycle::new(self.marks.horizon * 64);
         while let Some(next) = self.far.first_entry().filter(|next| *next.key() < horizon) {
             let (cycle, note) = next.remove_entry();
-            self.notes[(cycle % CYCLES) as usize] = note;
+            self.notes[(cycle.number() % CYCLES) as usize] = note;
         }
     }
 
@@ -215,45 +220,45 @@ impl Slots {
     }
 
     /// See [`Marks::booked_from`].
-    pub fn booked_from(&self, cycle: u64) -> impl Iterator<Item = u64> {
+    pub fn booked_from(&self, cycle: DramCycle) -> impl Iterator<Item = DramCycle> {
         self.marks.booked_from(cycle)
     }
 
     #[inline]
-    pub fn has(&self, cycle: u64) -> bool {
+    pub fn has(&self, cycle: DramCycle) -> bool {
         self.marks.has(cycle)
     }
 
     #[inline]
-    pub fn last(&self) -> u64 {
+    pub fn last(&self) -> DramCycle {
         self.marks.last()
     }
 
     #[inline]
-    pub fn note(&self, cycle: u64) -> u8 {
-        match cycle / 64 >= self.marks.horizon {
+    pub fn note(&self, cycle: DramCycle) -> u8 {
+        match cycle.number() / 64 >= self.marks.horizon {
             true => self.far.get(&cycle).copied().unwrap_or(0),
-            false => self.notes[(cycle % CYCLES) as usize],
+            false => self.notes[(cycle.number() % CYCLES) as usize],
         }
     }
 
     #[inline]
-    pub fn set(&mut self, cycle: u64, note: u8) {
-        if cycle / 64 >= self.marks.horizon {
+    pub fn set(&mut self, cycle: DramCycle, note: u8) {
+        if cycle.number() / 64 >= self.marks.horizon {
             self.marks.set(cycle);
             self.far.insert(cycle, note);
         } else if self.marks.set(cycle) {
-            self.notes[(cycle % CYCLES) as usize] = note;
+            self.notes[(cycle.number() % CYCLES) as usize] = note;
         }
     }
 
     #[inline]
-    pub fn before(&self, cycle: u64) -> u128 {
+    pub fn before(&self, cycle: DramCycle) -> u128 {
         self.marks.before(cycle)
     }
 
     #[inline]
-    pub fn after(&self, cycle: u64) -> u128 {
+    pub fn after(&self, cycle: DramCycle) -> u128 {
         self.marks.after(cycle)
     }
 
@@ -268,7 +273,7 @@ impl Slots {
     pub fn restore(state: &SlotsState, notes_max: u8) -> Result<Slots, String> {
         let mut slots = Slots::new();
         let wrong = || Err("a calendar's bookings are out of order or out of range".to_owned());
-        if !(slots.marks.horizon..=super::CYCLE_MAX).contains(&state.horizon) {
+        if !(slots.marks.horizon..=super::CYCLE_MAX.number()).contains(&state.horizon) {
             return wrong();
         }
         slots.marks.horizon = state.horizon;
@@ -308,10 +313,10 @@ mod tests {
         for step in 0..20_000u64 {
             // A device's bookings are up to 20,000 cycles ahead, others up to 6,000.
             let ahead = if rng.below(3) == 0 { 20_000 } else { 6_000 };
-            slots.advance_to(step * 7);
+            slots.advance_to(DramCycle::new(step * 7));
             let cycle = step * 7 + rng.below(ahead);
             let note = (cycle * 31) as u8;
-            slots.set(cycle, note);
+            slots.set(DramCycle::new(cycle), note);
             naive.insert(cycle, note);
             let probe = step * 7 + rng.below(ahead);
             let before: u128 = naive
@@ -320,14 +325,15 @@ mod tests {
                 .sum();
             let after: u128 =
                 naive.range(probe + 1..=probe + 128).map(|(c, _)| 1u128 << (c - probe - 1)).sum();
-            assert_eq!((slots.before(probe), slots.after(probe)), (before, after), "step {step}");
-            assert_eq!(slots.marks.has(probe), naive.contains_key(&probe));
-            let booked: BTreeSet<u64> = slots.booked_from(probe).collect();
+            let at = DramCycle::new(probe);
+            assert_eq!((slots.before(at), slots.after(at)), (before, after), "step {step}");
+            assert_eq!(slots.marks.has(at), naive.contains_key(&probe));
+            let booked: BTreeSet<u64> = slots.booked_from(at).map(DramCycle::number).collect();
             assert!(booked.iter().eq(naive.range(probe..).map(|(cycle, _)| cycle)));
             let free = (probe..).find(|c| !naive.contains_key(c)).unwrap();
-            assert_eq!(slots.marks.first_free(probe), free);
+            assert_eq!(slots.marks.first_free(at).number(), free);
             if naive.contains_key(&probe) {
-                assert_eq!(slots.note(probe), naive[&probe]);
+                assert_eq!(slots.note(at), naive[&probe]);
             }
         }
         assert_eq!(slots.late(), 0);
@@ -338,13 +344,13 @@ mod tests {
     #[test]
     fn cycles_before_the_ring_are_not_stored() {
         let mut marks = Marks::new();
-        assert!(marks.set(5) && marks.set(CYCLES + 5));
-        assert!(marks.has(5) && marks.has(CYCLES + 5), "far ahead");
-        marks.advance_to(CYCLES);
-        assert!(!marks.set(5) && marks.late() == 1);
-        assert!(!marks.has(5) && marks.has(CYCLES + 5));
-        marks.advance_to(2 * CYCLES);
-        assert!(marks.set(2 * CYCLES + 5));
-        assert!(!marks.has(CYCLES + 5));
+        assert!(marks.set(DramCycle::new(5)) && marks.set(DramCycle::new(CYCLES + 5)));
+        assert!(marks.has(DramCycle::new(5)) && marks.has(DramCycle::new(CYCLES + 5)), "far ahead");
+        marks.advance_to(DramCycle::new(CYCLES));
+        assert!(!marks.set(DramCycle::new(5)) && marks.late() == 1);
+        assert!(!marks.has(DramCycle::new(5)) && marks.has(DramCycle::new(CYCLES + 5)));
+        marks.advance_to(DramCycle::new(2 * CYCLES));
+        assert!(marks.set(DramCycle::new(2 * CYCLES + 5)));
+        assert!(!marks.has(DramCycle::new(CYCLES + 5)));
     }
 }

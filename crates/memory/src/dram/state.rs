@@ -3,13 +3,13 @@
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
-use super::Dram;
 use super::bank::Bank;
 use super::bus::{Activations, Bus, Paid};
 use super::flat::{Flat, FlatState};
 use super::slots::{Marks, Slots, SlotsState};
 use super::stats::DramStats;
 use super::writes::{WriteQueue, WriteQueueState};
+use super::{Command, Dram, DramCycle};
 use crate::in_flight::InFlightState;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,9 +21,9 @@ struct ChannelState {
     banks: Vec<Bank>,
     debt: u64,
     paid: Paid,
-    read_queue: InFlightState,
-    now: u64,
-    behind: u64,
+    read_queue: InFlightState<Command>,
+    now: DramCycle,
+    behind: DramCycle,
     queue: WriteQueueState,
     stats: DramStats,
 }
@@ -104,7 +104,7 @@ impl Dram {
             channel.stats = saved.stats.clone();
             dram.reads[index].check(&saved.read_queue, super::CYCLE_MAX)?;
             dram.reads[index].restore(saved.read_queue.clone());
-            let [now, behind] = [saved.now, saved.behind].map(|at| at.min(super::CYCLE_MAX / 2));
+            let [now, behind] = [saved.now, saved.behind].map(|at| at.min(super::LATEST));
             channel.advance_to(now, behind);
             let mapping = &dram.mapping;
             let here = saved.queue.waiting.iter().all(|(line, _)| mapping.place(*line).0 == index);

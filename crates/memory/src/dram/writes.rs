@@ -4,12 +4,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::mapping::Place;
+use super::{Command, DramCycle};
 use crate::in_flight::{InFlight, InFlightState};
 
 /// A waiting write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    pub arrived: u64,
+    pub arrived: DramCycle,
     pub place: Place,
 }
 
@@ -24,14 +25,14 @@ pub(super) struct WriteQueue {
     some: u64,
     waiting: Vec<Waiting>,
     /// Entries held by writes whose commands are booked, each from its arrival to its column command.
-    pub entries: InFlight,
+    pub entries: InFlight<Command>,
 }
 
 /// Saved state: the waiting lines with their arrivals, and the entries of booked writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WriteQueueState {
-    pub waiting: Vec<(u64, u64)>,
-    entries: InFlightState,
+    pub waiting: Vec<(u64, DramCycle)>,
+    entries: InFlightState<Command>,
 }
 
 impl WriteQueue {
@@ -60,18 +61,18 @@ impl WriteQueue {
     }
 
     /// Arrival of the write with `before` others ahead of it.
-    pub fn arrival(&self, before: usize) -> Option<u64> {
+    pub fn arrival(&self, before: usize) -> Option<DramCycle> {
         self.waiting.get(before).map(|waiting| waiting.arrived)
     }
 
     /// First cycle from `at` on at which an entry is free.
-    pub fn free_from(&mut self, at: u64) -> u64 {
+    pub fn free_from(&mut self, at: DramCycle) -> DramCycle {
         self.entries.admit_with_reserved(at, self.lines.len())
     }
 
     /// Removes the first `count` writes and passes each to `go`, which returns its column command. Writes to
     /// the same row go one after another. Entries that ended by `past` may be dropped.
-    pub fn drain(&mut self, count: usize, past: u64, mut go: impl FnMut(Waiting) -> u64) {
+    pub fn drain(&mut self, count: usize, past: DramCycle, mut go: impl FnMut(Waiting) -> DramCycle) {
         const DONE: u16 = u16::MAX;
         let mut gone = 0;
         let mut first = 0;

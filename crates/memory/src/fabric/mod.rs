@@ -16,11 +16,12 @@ mod routes;
 pub mod stats;
 
 use doorbell_sim::memory::LINE_BYTES;
+use doorbell_sim::{UncoreCycle, UncoreDomain};
 use serde::{Deserialize, Serialize};
 
 use crate::backing::MainMemory;
 use crate::config::MemoryConfig;
-use crate::slots::{Link, Ports, SlotsState};
+use crate::slots::{Link, Ports, SlotsState, Transfer};
 use crate::system::MemorySystem;
 use config::Places;
 use routes::Routes;
@@ -37,15 +38,15 @@ pub(crate) type Stop = u8;
 /// A time at a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    pub at: u64,
+    pub at: UncoreCycle,
     pub stop: Stop,
 }
 
 /// Bookings of one link.
 #[derive(Clone, Debug)]
 struct Wires {
-    requests: Ports,
-    lines: Link,
+    requests: Ports<UncoreDomain>,
+    lines: Link<UncoreDomain>,
     hop: u64,
     stats: LinkStats,
 }
@@ -53,7 +54,7 @@ struct Wires {
 /// Bookings of one slice's ports.
 #[derive(Clone, Debug)]
 struct Slice {
-    ports: Ports,
+    ports: Ports<UncoreDomain>,
     stats: SliceStats,
 }
 
@@ -70,8 +71,8 @@ pub struct Fabric {
 /// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FabricState {
-    wires: Vec<(SlotsState, SlotsState, LinkStats)>,
-    slices: Vec<(SlotsState, SliceStats)>,
+    wires: Vec<(SlotsState<UncoreDomain>, SlotsState<UncoreDomain>, LinkStats)>,
+    slices: Vec<(SlotsState<UncoreDomain>, SliceStats)>,
 }
 
 impl Fabric {
@@ -94,7 +95,7 @@ impl Fabric {
     }
 
     /// Sends a request or a snoop at `t`. Returns when it arrives.
-    fn request(&mut self, from: Stop, to: Stop, t: u64, now: u64) -> u64 {
+    fn request(&mut self, from: Stop, to: Stop, t: UncoreCycle, now: UncoreCycle) -> UncoreCycle {
         let mut at = t;
         for link in self.routes.way(from, to) {
             let wires = &mut self.wires[usize::from(*link)];
@@ -107,16 +108,23 @@ impl Fabric {
     }
 
     /// Sends bytes of a line at `t`. Returns when the first and the last of them arrive.
-    fn line(&mut self, from: Stop, to: Stop, t: u64, bytes: u64, now: u64) -> (u64, u64) {
-        let (mut head, mut tail) = (t, t);
+    fn line(
+        &mut self,
+        from: Stop,
+        to: Stop,
+        t: UncoreCycle,
+        bytes: u64,
+        now: UncoreCycle,
+    ) -> Transfer<UncoreDomain> {
+        let mut sent = Transfer { first: t, last: t };
         for link in self.routes.way(from, to) {
             let wires = &mut self.wires[usize::from(*link)];
-            let (first, last) = wires.lines.take_many(head, bytes, now);
+            let Transfer { first, last } = wires.lines.take_many(sent.first, bytes, now);
             wires.stats.bytes += bytes;
-            wires.stats.wait_cycles += first - head;
-            (head, tail) = (first + wires.hop, last.max(tail) + wires.hop);
+            wires.stats.wait_cycles += first - sent.first;
+            sent = Transfer { first: first + wires.hop, last: last.max(sent.last) + wires.hop };
         }
-        (head, tail)
+        sent
     }
 
     /// Cycles from one stop to another without contention.
@@ -131,7 +139,7 @@ impl Fabric {
     }
 
     /// Counters of all links together up to a cycle: see [`links_until`](Fabric::links_until).
-    pub fn stats_until(&self, cycle: u64) -> FabricStats {
+    pub fn stats_until(&self, cycle: UncoreCycle) -> FabricStats {
         let mut all = FabricStats::default();
         for (_, LinkStats { requests, bytes, wait_cycles }) in self.links_until(cycle) {
             all.request_hops += requests;
@@ -142,7 +150,7 @@ impl Fabric {
     }
 
     /// Counters of each link, named by its two stops. Bytes booked for `cycle` or later are excluded.
-    pub fn links_until(&self, cycle: u64) -> impl Iterator<Item = (String, LinkStats)> {
+    pub fn links_until(&self, cycle: UncoreCycle) -> impl Iterator<Item = (String, LinkStats)> {
         let name = |link: &routes::Link| format!("{}to{}", link.from, link.to);
         let stats = move |wires: &Wires| {
             let bytes = wires.stats.bytes.saturating_sub(wires.lines.taken_from(cycle));
@@ -152,7 +160,7 @@ impl Fabric {
     }
 
     /// The same for each slice's accesses.
-    pub fn slices_until(&self, cycle: u64) -> impl Iterator<Item = SliceStats> {
+    pub fn slices_until(&self, cycle: UncoreCycle) -> impl Iterator<Item = SliceStats> {
         self.slices.iter().map(move |slice| {
             let accesses = slice.stats.accesses.saturating_sub(slice.ports.taken_from(cycle));
             SliceStats { accesses, ..slice.stats.clone() }
@@ -175,7 +183,7 @@ impl Fabric {
     }
 
     /// Checks a saved state; no time may be after `latest`.
-    pub(crate) fn check(&self, state: &FabricState, latest: u64) -> Result<(), String> {
+    pub(crate) fn check(&self, state: &FabricState, latest: UncoreCycle) -> Result<(), String> {
         if (state.wires.len(), state.slices.len()) != (self.wires.len(), self.slices.len()) {
             return Err("the saved state has links and slices of a different ring or mesh".to_owned());
         }
@@ -233,31 +241,40 @@ impl<M: MainMemory> MemorySystem<M> {
 impl<M> MemorySystem<M> {
     /// See [`Fabric::request`].
     #[inline]
-    pub(crate) fn request(&mut self, from: Stop, to: Stop, t: u64) -> u64 {
+    pub(crate) fn request(&mut self, from: Stop, to: Stop, t: UncoreCycle) -> UncoreCycle {
         let now = self.llc.now;
         self.fabric.as_mut().map_or(t, |fabric| fabric.request(from, to, t, now))
     }
 
     /// See [`Fabric::line`].
     #[inline]
-    pub(crate) fn carry(&mut self, from: Stop, to: Stop, t: u64, bytes: u64) -> (u64, u64) {
+    pub(crate) fn carry(
+        &mut self,
+        from: Stop,
+        to: Stop,
+        t: UncoreCycle,
+        bytes: u64,
+    ) -> Transfer<UncoreDomain> {
         let now = self.llc.now;
-        self.fabric.as_mut().map_or((t, t), |fabric| fabric.line(from, to, t, bytes, now))
+        let there = Transfer { first: t, last: t };
+        self.fabric.as_mut().map_or(there, |fabric| fabric.line(from, to, t, bytes, now))
     }
 
     /// Returns when a line that follows another one has arrived completely.
     #[inline]
-    pub(crate) fn carry_behind(&mut self, Moment { at, stop }: Moment, to: Stop) -> u64 {
+    pub(crate) fn carry_behind(&mut self, Moment { at, stop }: Moment, to: Stop) -> UncoreCycle {
         let now = self.llc.now;
         match &mut self.fabric {
-            Some(fabric) if stop != to => fabric.line(stop, to, at + fabric.line_cycles, LINE_BYTES, now).1,
+            Some(fabric) if stop != to => {
+                fabric.line(stop, to, at + fabric.line_cycles, LINE_BYTES, now).last
+            }
             _ => at,
         }
     }
 
     /// Returns when an acknowledgement sent at `seen` arrives at `to`.
     #[inline]
-    pub(crate) fn ack_arrival(&self, seen: Moment, to: Stop) -> u64 {
+    pub(crate) fn ack_arrival(&self, seen: Moment, to: Stop) -> UncoreCycle {
         let distance = |fabric: &Fabric| fabric.distance(seen.stop, to);
         seen.at + self.fabric.as_deref().map_or(0, distance)
     }
@@ -270,7 +287,7 @@ impl<M> MemorySystem<M> {
 
     /// Returns when a request that arrives at a line's slice at `t` gets a port.
     #[inline]
-    pub(crate) fn llc_port(&mut self, line: u32, t: u64) -> u64 {
+    pub(crate) fn llc_port(&mut self, line: u32, t: UncoreCycle) -> UncoreCycle {
         let Some(fabric) = &mut self.fabric else { return self.llc.port(t) };
         let slice = &mut fabric.slices[self.llc.tags.slice(line)];
         let at = slice.ports.take(t, self.llc.now);

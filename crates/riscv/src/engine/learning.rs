@@ -57,7 +57,7 @@ impl Hart {
                 });
                 let trapped = matches!(left, Ok(Exit::Trapped) | Err(Turn::Trapped));
                 hart.slots = start + learner.end_block(hart.instret - before, trapped);
-                let over = hart.slots >= until.cycle || hart.instret >= until.instructions;
+                let over = hart.slots >= until.cycle.number() || hart.instret >= until.instructions;
                 match left {
                     Err(turn) => return turn,
                     Ok(Exit::Next | Exit::Taken | Exit::Indirect) if !over => {}

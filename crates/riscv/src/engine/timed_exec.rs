@@ -7,7 +7,7 @@
 
 use doorbell_sim::memory::{LINE_BYTES, Walk};
 use doorbell_sim::{
-    BlockEnd, Learner, Op as TimedOp, OpClass, OpSource, PhysAddr, Ram, TranslationFence, Until,
+    BlockEnd, CoreCycle, Learner, Op as TimedOp, OpClass, OpSource, PhysAddr, Ram, TranslationFence, Until,
 };
 
 use super::block::{BlockId, Engine};
@@ -290,13 +290,13 @@ impl OpSource for Hart {
     }
 
     #[inline]
-    fn cycle(&self) -> u64 {
-        self.slots
+    fn cycle(&self) -> CoreCycle {
+        CoreCycle::new(self.slots)
     }
 
     #[inline]
-    fn set_cycle(&mut self, cycle: u64) {
-        self.rebase(cycle);
+    fn set_cycle(&mut self, cycle: CoreCycle) {
+        self.rebase(cycle.number());
     }
 
     #[inline]

@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use doorbell_machine::LoggedOp;
-use doorbell_sim::{Op, OpClass};
+use doorbell_sim::{CoreCycle, Op, OpClass};
 use doorbell_symbols::{Mode, Place};
 
 use super::names::Names;
@@ -25,7 +25,7 @@ pub fn place_of(op: &Op, symbols: &mut dyn Names) -> Place {
 
 /// The text of the log.
 pub fn konata(ops: &[LoggedOp], mut place: impl FnMut(&Op) -> Place) -> String {
-    let mut events: Vec<(u64, String)> = Vec::with_capacity(8 * ops.len());
+    let mut events: Vec<(CoreCycle, String)> = Vec::with_capacity(8 * ops.len());
     let mut retired = vec![0u64; ops.iter().map(|logged| logged.hart as usize + 1).max().unwrap_or(0)];
     for (number, logged) in ops.iter().enumerate() {
         let (op, stages) = (&logged.op, &logged.stages);
@@ -58,8 +58,8 @@ pub fn konata(ops: &[LoggedOp], mut place: impl FnMut(&Op) -> Place) -> String {
     let mut now = None;
     for (cycle, text) in &events {
         match now {
-            None => drop(writeln!(out, "C=\t{cycle}")),
-            Some(before) if *cycle > before => drop(writeln!(out, "C\t{}", cycle - before)),
+            None => drop(writeln!(out, "C=\t{}", cycle.number())),
+            Some(before) if *cycle > before => drop(writeln!(out, "C\t{}", *cycle - before)),
             _ => {}
         }
         now = Some(*cycle);
@@ -86,8 +86,8 @@ fn detail(logged: &LoggedOp, place: &Place) -> String {
     if let Some(level) = stages.level {
         let _ = write!(text, ", served by {level:?}");
     }
-    if stages.written > 0 {
-        let _ = write!(text, ", written in cycle {}", stages.written);
+    if stages.written > CoreCycle::ZERO {
+        let _ = write!(text, ", written in cycle {}", stages.written.number());
     }
     if stages.replayed {
         text.push_str(", replayed");

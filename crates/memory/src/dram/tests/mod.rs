@@ -29,13 +29,13 @@ fn bare(standard: DramStandard) -> DramConfig {
 struct Bench {
     dram: Dram,
     timing: DramTiming,
-    clock: Clock,
+    clock: doorbell_sim::Clock,
 }
 
 impl Bench {
     fn new(config: &DramConfig) -> Bench {
         let timing = config.timing();
-        Bench { dram: Dram::new(config), clock: Clock::new(timing.clock), timing }
+        Bench { dram: Dram::new(config), clock: doorbell_sim::Clock::new(timing.clock), timing }
     }
 
     fn addr(&self, row: u64, bank: u64, group: u64, column: u64) -> PhysAddr {
@@ -396,7 +396,7 @@ proptest! {
         let config = DramConfig { channels: 2, page_policy: policy, write_high: 20, write_low: 4, ..DramConfig::default() };
         let (mut dram, mut copy) = (Dram::new(&config), Dram::new(&config));
         let t = config.timing();
-        let clock = Clock::new(t.clock);
+        let clock = doorbell_sim::Clock::new(t.clock);
         for (index, (write, line, now)) in requests.iter().enumerate() {
             if index == split {
                 let bytes = postcard::to_stdvec(&dram.save()).unwrap();
@@ -433,7 +433,7 @@ fn an_access_after_the_last_cycle_takes_only_the_two_latencies() {
         ..bare(DramStandard::Ddr4_2400)
     };
     let mut bench = Bench::new(&config);
-    let last = bench.clock.edge(CYCLE_MAX / 2);
+    let last = bench.clock.edge(LATEST.number());
     assert!(bench.dram.read(last - Ps::from_ns(7), PhysAddr(0)) > last + Ps::from_ns(5));
     assert_eq!(bench.dram.read(last, PhysAddr(0)), last + Ps::from_ns(12));
     assert_eq!(bench.dram.write(last, PhysAddr(0)), last + Ps::from_ns(7));

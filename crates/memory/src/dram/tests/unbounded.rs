@@ -6,7 +6,7 @@ use super::*;
 
 fn channel(config: &DramConfig) -> Channel {
     let timing = config.timing();
-    let row_idle = Clock::new(timing.clock).edge_at_or_after(config.row_idle);
+    let row_idle = doorbell_sim::Clock::new(timing.clock).edge_at_or_after(config.row_idle);
     Channel::new(config, &timing, row_idle)
 }
 
@@ -16,7 +16,8 @@ fn a_row_with_a_hit_booked_far_ahead_is_closed_for_an_earlier_access() {
         let config = bare(standard);
         let (mut channel, t) = (channel(&config), config.timing());
         let row = |row: u64| Place { row, bank: 0, group: 0 };
-        let mut column = |from: u64, place: Place| channel.access(from, place, false).0;
+        let mut column =
+            |from: u64, place: Place| channel.access(DramCycle::new(from), place, false).column.number();
         assert_eq!(column(1_000, row(1)), 1_000 + t.rcd);
         assert_eq!(column(50_000, row(1)), 50_000, "the row is still open");
         assert_eq!(column(20_000, row(2)), 20_000 + t.rp + t.rcd, "before the booked hit");
@@ -34,11 +35,12 @@ fn hits_between_two_distant_hits_are_not_delayed() {
     let config = bare(DramStandard::Ddr4_2400);
     let (mut channel, t) = (channel(&config), config.timing());
     let place = Place { row: 1, bank: 0, group: 0 };
-    channel.access(1_000, place, false);
-    channel.access(9_000, place, false);
+    channel.access(DramCycle::new(1_000), place, false);
+    channel.access(DramCycle::new(9_000), place, false);
     let gap = t.to_precharge(false) + t.rp + t.rcd;
     for from in [5_000, 9_000 - t.rp - t.rcd, 9_000 - t.rcd, 8_900, 8_990, 2_000, 2_000 + gap] {
-        assert_eq!(channel.access(from, place, false).0, from);
+        let from = DramCycle::new(from);
+        assert_eq!(channel.access(from, place, false).column, from);
     }
     assert_eq!(channel.stats.row_hits, 8);
 }
@@ -80,7 +82,7 @@ proptest! {
             ..DramConfig::default()
         };
         // The reference channel never gets the current time, so it keeps all rows, calendars and debts.
-        let (mut forgets, mut keeps, mut now) = (channel(&config), channel(&config), 0);
+        let (mut forgets, mut keeps, mut now) = (channel(&config), channel(&config), DramCycle::ZERO);
         for (later, near, far, row, bank) in ops {
             now += later;
             forgets.advance_to(now, now);
