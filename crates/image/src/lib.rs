@@ -55,7 +55,6 @@ mod install;
 mod interrupt;
 mod labels;
 mod lock_file;
-mod m5;
 mod manifest;
 mod modules;
 mod overlay;
