@@ -410,11 +410,6 @@ impl Aplic {
         (base | group << (group_shift + 12) | within << shift) << 12
     }
 
-    /// Saves the state.
-    pub fn save(&self) -> Aplic {
-        self.clone()
-    }
-
     /// Restores a saved state if it is consistent.
     pub fn restore(&mut self, state: Aplic) -> Result<(), SnapshotError> {
         let [root, child] = &state.domains;

@@ -214,11 +214,6 @@ impl HandOver {
             t0: map::RAM_BASE,
         }
     }
-
-    /// The state of a hart that starts at the reset ROM.
-    pub fn at_reset_rom(&self) -> HartReset {
-        HartReset { pc: map::get(RegionId::ResetRom).base, a0: 0, a1: 0, a2: 0, t0: 0 }
-    }
 }
 
 /// `struct fw_dynamic_info` of a 64-bit machine: start this kernel in supervisor mode on hart 0. A boot

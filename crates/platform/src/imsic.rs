@@ -6,7 +6,6 @@
 //! Only aligned words are accepted. There is no `seteipnum_be`, which is optional for little-endian systems.
 
 use doorbell_sim::AccessSize;
-use serde::{Deserialize, Serialize};
 
 use crate::registers::{Access, Register, find};
 
@@ -57,17 +56,8 @@ pub fn is_message(offset: u64, size: AccessSize) -> bool {
     size == AccessSize::B4 && find(&REGISTERS, offset, size).is_some()
 }
 
-/// The saved state, without the files, which the harts save.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImsicState {
-    /// The counters.
-    pub stats: ImsicStats,
-}
-
-impl ImsicState {
-    /// The version of this layout.
-    pub const VERSION: u32 = 1;
-}
+/// Version of the saved state: [`ImsicStats`].
+pub const VERSION: u32 = 1;
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ pub use device_tree::{DeviceTreeConfig, DeviceTreeError, MmuMode};
 pub use firmware::{BootError, BootImages, BootLayout, HandOver, HartReset, Load, Payload};
 pub use linux_image::LinuxImage;
 pub use map::{InterruptsKind, Region, RegionId};
-pub use plic::{Plic, PlicConfig};
+pub use plic::Plic;
 pub use rtc::{Rtc, RtcConfig};
 pub use syscon::{Action, Syscon};
 pub use uart::Uart;

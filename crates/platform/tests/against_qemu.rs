@@ -1,7 +1,7 @@
 //! Devices compared with QEMU's `virt`, register by register, through QEMU's qtest protocol.
 
 use doorbell_platform::map::{self, RegionId};
-use doorbell_platform::{Clint, Plic, PlicConfig, Rtc, RtcConfig, Uart};
+use doorbell_platform::{Clint, Plic, Rtc, RtcConfig, Uart};
 use doorbell_qtest::Qtest;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{AccessSize, Ps};
@@ -90,7 +90,7 @@ fn uart_loopback_sets_modem_lines_as_in_qemu() {
 fn plic_registers_store_the_same_bits_as_qemus() {
     let mut qemu = qemu();
     let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
-    let mut plic = Plic::new(PlicConfig::virt(2));
+    let mut plic = Plic::new(2);
     let priorities = (1..=95).map(|source| 4 * source);
     let enables = (0..4).flat_map(|context| (0..3).map(move |word| 0x2000 + 0x80 * context + 4 * word));
     let thresholds = (0..4).map(|context| 0x20_0000 + 0x1000 * context);
@@ -110,7 +110,7 @@ fn plic_registers_store_the_same_bits_as_qemus() {
 fn an_interrupt_passes_through_the_plic_as_in_qemu() {
     let mut qemu = qemu();
     let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
-    let mut plic = Plic::new(PlicConfig::virt(2));
+    let mut plic = Plic::new(2);
     let both = |qemu: &mut Qtest, plic: &mut Plic, offset, value| {
         plic.write(offset, b4, value);
         qemu.write(at + offset, b4, value);
