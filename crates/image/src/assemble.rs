@@ -112,7 +112,9 @@ fn put_skeleton(recipe: &Recipe, archive: &mut Archive) -> Result<(), String> {
         }
     }
     if !recipe.spec.init.is_empty() {
-        let content = init_lines::checked(&recipe.spec.init).into_bytes();
+        let content = init_lines::checked(&recipe.spec.init)
+            .map_err(|error| format!("cannot check the lines of init with sh: {error}"))?
+            .into_bytes();
         archive.put(INIT_LINES, Node::File { mode: 0o644, content })?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use crate::confine::Bounds;
 use crate::cpio::Node;
 use crate::disk::write_disk;
 use crate::error::ImageError;
-use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
+use crate::host::{self, DPKG_DEB};
 use crate::image::{DISK_FILE, Image};
 use crate::index::{Index, Package};
 use crate::install;
@@ -27,7 +27,7 @@ use crate::tree::Tree;
 use crate::workspace::{UNPACK_PREFIX, Workspace, refuse_foreign, temporary};
 
 /// Version of the build procedure; an image of another version is built again.
-pub(crate) const BUILDER: u32 = 4;
+pub const BUILDER: u32 = 4;
 
 /// Options of a build.
 #[derive(Clone, Debug, Default)]
@@ -87,9 +87,9 @@ pub fn build(
         return Ok(image);
     }
 
-    let mut tools = vec![APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
+    let mut tools = host::FETCHING.to_vec();
     tools.extend(recipe.spec.build.as_ref().map(|_| COMPILER));
-    host::require(&tools, Some(host::search_path().as_os_str()))?;
+    host::require(&tools, &host::search_path())?;
     let apt = packages::set_up_apt(&recipe.spec.suite, &recipe.spec.architecture, options)?;
     let apt = apt.with_lock(workspace.cache_lock())?;
     let packages = match &lock_file {

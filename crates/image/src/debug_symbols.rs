@@ -15,7 +15,7 @@ use doorbell_files::{self as files, UseLock, hold};
 use crate::apt::Apt;
 use crate::builder::{BuildOptions, unpack};
 use crate::error::ImageError;
-use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
+use crate::host;
 use crate::image::Image;
 use crate::index::{self, Package};
 use crate::packages::{Catalogue, environment, fetch, index_of_suite, mirror, set_up_apt};
@@ -81,10 +81,7 @@ pub fn fetch_debug_symbols(
     if let Some(there) = DebugSymbols::find_reporting(&path, programs, progress)? {
         return Ok(there);
     }
-    host::require(
-        &[APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ],
-        Some(host::search_path().as_os_str()),
-    )?;
+    host::require(&host::FETCHING, &host::search_path())?;
     let fresh = temporary(&workspace.parent, &workspace.building_prefix())?;
     let mut wanted = programs.clone();
     for Archive { apt, catalogue } in archives(image, options, &workspace, progress)? {
@@ -101,9 +98,7 @@ pub fn fetch_debug_symbols(
     if wanted.len() == programs.len() {
         return Err(ImageError::NoDebugSymbols { image: image.name().to_owned(), programs: programs.len() });
     }
-    // Synced before it gets its name, and readable by other users, as an image is.
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(fresh.path(), readable).map_err(ImageError::io("change", fresh.path()))?;
+    // Synced before it gets its name, as an image is.
     files::sync_tree(fresh.path()).map_err(ImageError::io("write", fresh.path()))?;
     files::put_in_place(fresh.path(), &path).map_err(ImageError::io("create", &path))?;
     // No other process removes it while this one holds the lock.

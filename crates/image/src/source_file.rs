@@ -52,7 +52,7 @@ pub fn fetch_source_file(
     if path.is_file() {
         return Ok(path);
     }
-    host::require(&[APT_GET, APT_CONFIG, GPGV, TAR, XZ], Some(host::search_path().as_os_str()))?;
+    host::require(&[APT_GET, APT_CONFIG, GPGV, TAR, XZ], &host::search_path())?;
     let apt = set_up_sources(wanted.suite, options)?.with_lock(workspace.cache_lock())?;
     if options.offline {
         let what = format!("the source package {}", wanted.package);
