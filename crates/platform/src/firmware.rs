@@ -67,14 +67,6 @@ pub enum BootError {
         /// The least RAM size.
         needed: Bytes,
     },
-    /// The RAM does not fit into the address map.
-    #[error("the map has no room for {ram} of RAM; use a multiple of 4KiB up to {limit}")]
-    RamSize {
-        /// The configured RAM size.
-        ram: Bytes,
-        /// The largest RAM size.
-        limit: Bytes,
-    },
     /// The device tree is too large.
     #[error("the device tree has {found} bytes; there is room for {room}")]
     DeviceTree {
@@ -98,60 +90,9 @@ pub struct BootLayout {
     pub device_tree: u64,
 }
 
-/// The source of a load's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Payload {
-    /// [`BootImages::firmware`].
-    Firmware,
-    /// [`BootImages::kernel`].
-    Kernel,
-    /// [`BootImages::initrd`].
-    Initrd,
-    /// The device tree passed to [`BootLayout::hand_over`].
-    DeviceTree,
-}
-
-/// Bytes to load into RAM before the first instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// The destination.
-    pub addr: PhysAddr,
-    /// The bytes.
-    pub payload: Payload,
-}
-
-/// Initial register values of a hart; all other registers are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HartReset {
-    /// Program counter.
-    pub pc: u64,
-    /// The hart's number.
-    pub a0: u64,
-    /// The device tree's address.
-    pub a1: u64,
-    /// The address of `fw_dynamic_info`.
-    pub a2: u64,
-    /// The firmware's address, to which the reset ROM jumps by t0.
-    pub t0: u64,
-}
-
-/// Everything the machine needs to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandOver {
-    /// The loads into RAM.
-    pub loads: Vec<Load>,
-    /// The contents of the reset ROM from its first byte.
-    pub reset_rom: Vec<u8>,
-    device_tree: u64,
-}
-
 impl BootLayout {
     /// Computes the positions in a machine with this much RAM.
     pub fn plan(ram: Bytes, images: &BootImages) -> Result<BootLayout, BootError> {
-        let limit = Bytes(map::RAM_LIMIT - map::RAM_BASE);
-        if ram > limit || !ram.0.is_multiple_of(PAGE_BYTES) {
-            return Err(BootError::RamSize { ram, limit });
-        }
         let kernel = LinuxImage::parse(images.kernel)?;
         let found = images.firmware.len() as u64;
         if found == 0 || found > kernel.text_offset {
@@ -183,36 +124,32 @@ impl BootLayout {
         })
     }
 
-    /// Completes the hand-over with the device tree, whose contents depend on this layout.
-    pub fn hand_over(&self, device_tree: &[u8]) -> Result<HandOver, BootError> {
+    /// The addresses and bytes to load into RAM before the first instruction.
+    pub fn loads<'a>(&self, images: &BootImages<'a>, device_tree: &'a [u8]) -> Vec<(PhysAddr, &'a [u8])> {
+        let fixed = [
+            (self.firmware.start, images.firmware),
+            (self.kernel.start, images.kernel),
+            (self.device_tree, device_tree),
+        ];
+        let initrd = self.initrd.as_ref().map(|range| range.start).zip(images.initrd);
+        fixed.into_iter().chain(initrd).map(|(addr, bytes)| (PhysAddr(addr), bytes)).collect()
+    }
+
+    /// The contents of the reset ROM from its first byte. The device tree's contents depend on this layout.
+    pub fn reset_rom(&self, device_tree: &[u8]) -> Result<Vec<u8>, BootError> {
         let room = DEVICE_TREE_ROOM_BYTES - DEVICE_TREE_GROWTH_BYTES;
         let found = device_tree.len() as u64;
         if found > room {
             return Err(BootError::DeviceTree { found, room });
         }
-        let mut loads = vec![
-            Load { addr: PhysAddr(self.firmware.start), payload: Payload::Firmware },
-            Load { addr: PhysAddr(self.kernel.start), payload: Payload::Kernel },
-            Load { addr: PhysAddr(self.device_tree), payload: Payload::DeviceTree },
-        ];
-        if let Some(initrd) = &self.initrd {
-            loads.push(Load { addr: PhysAddr(initrd.start), payload: Payload::Initrd });
-        }
-        let reset_rom = reset_rom(self.firmware.start, self.device_tree, &dynamic_info(self.kernel.start));
-        Ok(HandOver { loads, reset_rom, device_tree: self.device_tree })
+        Ok(reset_rom(self.firmware.start, self.device_tree, &dynamic_info(self.kernel.start)))
     }
-}
 
-impl HandOver {
-    /// The state of a hart that starts directly at the firmware: the same as after the reset ROM.
-    pub fn at_firmware(&self, hart: u32) -> HartReset {
-        HartReset {
-            pc: map::RAM_BASE,
-            a0: u64::from(hart),
-            a1: self.device_tree,
-            a2: map::get(RegionId::ResetRom).base + ROM_DYNAMIC_INFO as u64,
-            t0: map::RAM_BASE,
-        }
+    /// The registers, by number, of a hart that starts directly at the firmware: the same as after the reset
+    /// ROM. All others are zero.
+    pub fn registers(&self, hart: u32) -> [(u32, u64); 4] {
+        let info = map::get(RegionId::ResetRom).base + ROM_DYNAMIC_INFO as u64;
+        [(T0, self.firmware.start), (A0, hart.into()), (A1, self.device_tree), (A2, info)]
     }
 }
 

@@ -25,7 +25,7 @@ pub mod virtio;
 pub use aplic::{Aplic, AplicMessage, DomainLevel};
 pub use clint::{Clint, ClintEffect};
 pub use device_tree::{DeviceTreeConfig, DeviceTreeError, MmuMode};
-pub use firmware::{BootError, BootImages, BootLayout, HandOver, HartReset, Load, Payload};
+pub use firmware::{BootError, BootImages, BootLayout};
 pub use linux_image::LinuxImage;
 pub use map::{InterruptsKind, Region, RegionId};
 pub use plic::Plic;

@@ -209,7 +209,7 @@ fn the_reset_rom_has_qemus_instructions() {
     kernel[0x38..0x3c].copy_from_slice(b"RSC\x05");
     let images = doorbell_platform::BootImages { firmware: &[1], kernel: &kernel, initrd: None };
     let layout = doorbell_platform::BootLayout::plan(doorbell_sim::Bytes(64 << 20), &images).unwrap();
-    let rom = layout.hand_over(&[0; 64]).unwrap().reset_rom;
+    let rom = layout.reset_rom(&[0; 64]).unwrap();
     // Six instructions and the start address; the device tree's address may differ; then the hand-over
     // structure's magic number and version.
     for (at, word) in rom.chunks(4).enumerate().filter(|(at, _)| *at < 8 || (10..14).contains(at)) {
