@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use doorbell_files as files;
 
+use crate::apt::Apt;
 use crate::assemble::{Assembled, assemble};
 use crate::compile::{self, COMPILER};
 use crate::confine::Bounds;
@@ -22,7 +23,7 @@ use crate::install;
 use crate::lock_file::LockFile;
 use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA, Manifest};
 use crate::packages::{self, Packages, records};
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, Spec};
 use crate::tree::Tree;
 use crate::workspace::{UNPACK_PREFIX, Workspace, refuse_foreign, temporary};
 
@@ -90,8 +91,8 @@ pub fn build(
     let mut tools = host::FETCHING.to_vec();
     tools.extend(recipe.spec.build.as_ref().map(|_| COMPILER));
     host::require(&tools, &host::search_path())?;
-    let apt = packages::set_up_apt(&recipe.spec.suite, &recipe.spec.architecture, options)?;
-    let apt = apt.with_lock(workspace.cache_lock())?;
+    let Spec { suite, architecture, .. } = &recipe.spec;
+    let apt = Apt::set_up(suite, Some(architecture), options, workspace.cache_lock())?;
     let packages = match &lock_file {
         Some((lock_file, path)) => {
             let bounds = workspace.bounds(&workspace.cache);

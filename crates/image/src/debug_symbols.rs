@@ -18,7 +18,7 @@ use crate::error::ImageError;
 use crate::host;
 use crate::image::Image;
 use crate::index::{self, Package};
-use crate::packages::{Catalogue, environment, fetch, index_of_suite, mirror, set_up_apt};
+use crate::packages::{Catalogue, environment, fetch, index_of_suite, mirror};
 use crate::workspace::{UNPACK_PREFIX, Workspace, temporary};
 
 /// Value of the mirror option that disables the archive of debugging symbols.
@@ -121,7 +121,7 @@ fn archives(
     let manifest = image.manifest();
     let (suite, architecture) = (manifest.suite.as_str(), manifest.architecture.as_str());
     let mut archive = |suite: &str, options: &BuildOptions| {
-        let apt = set_up_apt(suite, architecture, options)?.with_lock(workspace.cache_lock())?;
+        let apt = Apt::set_up(suite, Some(architecture), options, workspace.cache_lock())?;
         let catalogue = index_of_suite((suite, architecture), &apt, options, progress)?;
         Ok(Archive { apt, catalogue })
     };

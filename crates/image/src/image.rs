@@ -33,13 +33,13 @@ impl Image {
         let name =
             dir.file_name().map_or_else(|| "testpmd".into(), |name| name.to_string_lossy().into_owned());
         if !path.is_file() {
-            return Err(ImageError::NotBuilt { dir: dir.to_owned(), missing: MANIFEST_FILE, name });
+            return Err(ImageError::NotBuilt { dir: dir.to_owned(), name });
         }
         let damaged =
             |name: &str, problem| ImageError::Damaged { dir: dir.to_owned(), problem, name: name.to_owned() };
         let held = hold(dir).map_err(ImageError::io("open", dir))?;
         let Some(held) = held else {
-            return Err(ImageError::NotBuilt { dir: dir.to_owned(), missing: MANIFEST_FILE, name });
+            return Err(ImageError::NotBuilt { dir: dir.to_owned(), name });
         };
         let text = fs::read(&path).map_err(ImageError::io("read", &path))?;
         let manifest = Manifest::from_json(&text).map_err(|problem| damaged(&name, problem))?;

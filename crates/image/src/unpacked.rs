@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use doorbell_files as files;
 use sha2::{Digest, Sha256};
 
+use crate::apt::Apt;
 use crate::builder::{BuildOptions, unpack};
 use crate::error::ImageError;
 use crate::host;
 use crate::index::{Index, Package};
-use crate::packages::{fetch, index_of_suite, set_up_apt};
+use crate::packages::{fetch, index_of_suite};
 use crate::workspace::{Workspace, temporary};
 
 /// Number of hash digits in a folder's name.
@@ -82,7 +83,7 @@ pub fn fetch_unpacked(
         return Ok(present);
     }
     host::require(&host::FETCHING, &host::search_path())?;
-    let apt = set_up_apt(wanted.suite, wanted.architecture, &options)?.with_lock(workspace.cache_lock())?;
+    let apt = Apt::set_up(wanted.suite, Some(wanted.architecture), &options, workspace.cache_lock())?;
     let index = index_of_suite((wanted.suite, wanted.architecture), &apt, &options, progress)?;
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let all = Index::new(&index.text).closure(&owned(wanted.roots), &owned(wanted.leave_out));

@@ -23,24 +23,17 @@ pub enum ClintRegister {
     Mtime,
 }
 
+use ClintRegister as R;
+
 /// Offset of the compare values, eight bytes per hart.
 pub const MTIMECMP_OFFSET: u64 = 0x4000;
 
 /// The register table.
 pub const REGISTERS: [Register<ClintRegister>; 3] = [
-    Register::one(ClintRegister::Msip, "msip", 0x0, 4, 0, Access::ReadWrite, "FU540 9.2")
-        .array(MAX_HARTS as u64, 4),
-    Register::one(
-        ClintRegister::MtimeCmp,
-        "mtimecmp",
-        MTIMECMP_OFFSET,
-        8,
-        u64::MAX,
-        Access::ReadWrite,
-        "FU540 9.3",
-    )
-    .array(MAX_HARTS as u64, 8),
-    Register::one(ClintRegister::Mtime, "mtime", 0xbff8, 8, 0, Access::ReadWrite, "FU540 9.3"),
+    Register::one(R::Msip, "msip", 0x0, 4, 0, Access::ReadWrite, "FU540 9.2").array(MAX_HARTS as u64, 4),
+    Register::one(R::MtimeCmp, "mtimecmp", MTIMECMP_OFFSET, 8, u64::MAX, Access::ReadWrite, "FU540 9.3")
+        .array(MAX_HARTS as u64, 8),
+    Register::one(R::Mtime, "mtime", 0xbff8, 8, 0, Access::ReadWrite, "FU540 9.3"),
 ];
 
 doorbell_sim::stats! {
@@ -116,9 +109,9 @@ impl Clint {
         let hit = find(&REGISTERS, offset, size).filter(|_| size.bytes() >= 4);
         let value = hit.and_then(|hit| {
             let value = match hit.id {
-                ClintRegister::Msip => u64::from(*self.msip.get(hit.index)?),
-                ClintRegister::MtimeCmp => *self.mtimecmp.get(hit.index)?,
-                ClintRegister::Mtime => self.mtime(ticks),
+                R::Msip => u64::from(*self.msip.get(hit.index)?),
+                R::MtimeCmp => *self.mtimecmp.get(hit.index)?,
+                R::Mtime => self.mtime(ticks),
             };
             Some(hit.extract(value))
         });
@@ -131,21 +124,20 @@ impl Clint {
     /// Writes a register and returns the effect.
     pub fn write(&mut self, offset: u64, size: AccessSize, value: u64, ticks: u64) -> ClintEffect {
         let hit = find(&REGISTERS, offset, size).filter(|_| size.bytes() >= 4);
-        let Some(hit) = hit.filter(|hit| hit.id == ClintRegister::Mtime || hit.index < self.msip.len())
-        else {
+        let Some(hit) = hit.filter(|hit| hit.id == R::Mtime || hit.index < self.msip.len()) else {
             self.stats.undefined_accesses += 1;
             return ClintEffect::None;
         };
         match hit.id {
-            ClintRegister::Msip => {
+            R::Msip => {
                 self.msip[hit.index] = value & 1 != 0;
                 ClintEffect::Software(hit.index as u32)
             }
-            ClintRegister::MtimeCmp => {
+            R::MtimeCmp => {
                 self.mtimecmp[hit.index] = hit.merge(self.mtimecmp[hit.index], value);
                 ClintEffect::Timer(hit.index as u32)
             }
-            ClintRegister::Mtime => {
+            R::Mtime => {
                 self.mtime_offset = hit.merge(self.mtime(ticks), value).wrapping_sub(ticks);
                 ClintEffect::AllTimers
             }

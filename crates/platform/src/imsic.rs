@@ -20,16 +20,11 @@ pub enum ImsicRegister {
     SetPendingNumber,
 }
 
+use ImsicRegister as R;
+
 /// The register table of a file's page.
-pub const REGISTERS: [Register<ImsicRegister>; 1] = [Register::one(
-    ImsicRegister::SetPendingNumber,
-    "seteipnum_le",
-    0,
-    4,
-    0,
-    Access::WriteOnly,
-    "AIA, IMSIC",
-)];
+pub const REGISTERS: [Register<ImsicRegister>; 1] =
+    [Register::one(R::SetPendingNumber, "seteipnum_le", 0, 4, 0, Access::WriteOnly, "AIA, IMSIC")];
 
 doorbell_sim::stats! {
     /// IMSIC counters.

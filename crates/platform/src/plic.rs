@@ -37,24 +37,18 @@ pub enum PlicRegister {
     ClaimComplete,
 }
 
+use PlicRegister as R;
+
 /// The register table.
 pub const REGISTERS: [Register<PlicRegister>; 5] = [
-    Register::one(PlicRegister::Priority, "priority", 0x0, 4, 0, Access::ReadWrite, "PLIC 4").array(1024, 4),
-    Register::one(PlicRegister::Pending, "pending", 0x1000, 4, 0, Access::ReadOnly, "PLIC 5").array(32, 4),
-    Register::one(PlicRegister::Enable, "enable", 0x2000, 4, 0, Access::ReadWrite, "PLIC 6")
+    Register::one(R::Priority, "priority", 0x0, 4, 0, Access::ReadWrite, "PLIC 4").array(1024, 4),
+    Register::one(R::Pending, "pending", 0x1000, 4, 0, Access::ReadOnly, "PLIC 5").array(32, 4),
+    Register::one(R::Enable, "enable", 0x2000, 4, 0, Access::ReadWrite, "PLIC 6")
         .array(MAX_CONTEXTS as u64 * ENABLE_WORDS_PER_CONTEXT as u64, 4),
-    Register::one(PlicRegister::Threshold, "threshold", 0x20_0000, 4, 0, Access::ReadWrite, "PLIC 7")
+    Register::one(R::Threshold, "threshold", 0x20_0000, 4, 0, Access::ReadWrite, "PLIC 7")
         .array(MAX_CONTEXTS as u64, 0x1000),
-    Register::one(
-        PlicRegister::ClaimComplete,
-        "claim/complete",
-        0x20_0004,
-        4,
-        0,
-        Access::BothHaveEffects,
-        "PLIC 8-9",
-    )
-    .array(MAX_CONTEXTS as u64, 0x1000),
+    Register::one(R::ClaimComplete, "claim/complete", 0x20_0004, 4, 0, Access::BothHaveEffects, "PLIC 8-9")
+        .array(MAX_CONTEXTS as u64, 0x1000),
 ];
 
 doorbell_sim::stats! {
@@ -145,14 +139,14 @@ impl Plic {
             return 0;
         };
         let value = match hit.id {
-            PlicRegister::Priority => u32::from(self.priority[hit.index]),
-            PlicRegister::Pending => self.pending[hit.index],
-            PlicRegister::Enable => {
+            R::Priority => u32::from(self.priority[hit.index]),
+            R::Pending => self.pending[hit.index],
+            R::Enable => {
                 self.contexts[hit.index / ENABLE_WORDS_PER_CONTEXT].enable
                     [hit.index % ENABLE_WORDS_PER_CONTEXT]
             }
-            PlicRegister::Threshold => u32::from(self.contexts[hit.index].threshold),
-            PlicRegister::ClaimComplete => self.claim(hit.index),
+            R::Threshold => u32::from(self.contexts[hit.index].threshold),
+            R::ClaimComplete => self.claim(hit.index),
         };
         u64::from(value)
     }
@@ -165,16 +159,16 @@ impl Plic {
         };
         let value = value as u32;
         match hit.id {
-            PlicRegister::Priority if hit.index == 0 => return false,
-            PlicRegister::Priority => self.priority[hit.index] = value as u8 & MAX_PRIORITY,
-            PlicRegister::Pending => return false,
-            PlicRegister::Enable => {
+            R::Priority if hit.index == 0 => return false,
+            R::Priority => self.priority[hit.index] = value as u8 & MAX_PRIORITY,
+            R::Pending => return false,
+            R::Enable => {
                 let word = hit.index % ENABLE_WORDS_PER_CONTEXT;
                 let exists = self.existing(word);
                 self.contexts[hit.index / ENABLE_WORDS_PER_CONTEXT].enable[word] = value & exists;
             }
-            PlicRegister::Threshold => self.contexts[hit.index].threshold = value as u8 & MAX_PRIORITY,
-            PlicRegister::ClaimComplete => self.complete(hit.index, value),
+            R::Threshold => self.contexts[hit.index].threshold = value as u8 & MAX_PRIORITY,
+            R::ClaimComplete => self.complete(hit.index, value),
         }
         self.update_lines()
     }
@@ -182,13 +176,13 @@ impl Plic {
     fn decode(&self, offset: u64, size: AccessSize) -> Option<Hit<PlicRegister>> {
         let hit = find(&REGISTERS, offset, size).filter(|_| size == AccessSize::B4)?;
         let exists = match hit.id {
-            PlicRegister::Priority => hit.index <= PLIC_SOURCES as usize,
-            PlicRegister::Pending => hit.index < WORDS,
-            PlicRegister::Enable => {
+            R::Priority => hit.index <= PLIC_SOURCES as usize,
+            R::Pending => hit.index < WORDS,
+            R::Enable => {
                 hit.index / ENABLE_WORDS_PER_CONTEXT < self.contexts.len()
                     && hit.index % ENABLE_WORDS_PER_CONTEXT < WORDS
             }
-            PlicRegister::Threshold | PlicRegister::ClaimComplete => hit.index < self.contexts.len(),
+            R::Threshold | R::ClaimComplete => hit.index < self.contexts.len(),
         };
         exists.then_some(hit)
     }

@@ -53,11 +53,6 @@ impl Syscon {
     /// Version of the saved state, which is the device itself.
     pub const VERSION: u32 = 1;
 
-    /// The device after reset.
-    pub fn new() -> Syscon {
-        Syscon::default()
-    }
-
     /// Reads as zero everywhere.
     pub fn read(&mut self, offset: u64, size: AccessSize) -> u64 {
         if find(&REGISTERS, offset, size).is_none() {
@@ -93,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_three_commands_work_and_a_failure_has_its_code() {
-        let mut syscon = Syscon::new();
+        let mut syscon = Syscon::default();
         assert_eq!(syscon.write(0, B4, 0x5555), Some(Action::PowerOff { code: 0 }));
         assert_eq!(syscon.write(0, B4, 0x0007_3333), Some(Action::PowerOff { code: 7 }));
         assert_eq!(syscon.write(0, B2, 0x7777), Some(Action::Reset));
@@ -103,7 +98,7 @@ mod tests {
 
     #[test]
     fn unknown_commands_and_accesses_are_counted_and_ignored() {
-        let mut syscon = Syscon::new();
+        let mut syscon = Syscon::default();
         assert_eq!(syscon.write(0, B4, 0x1234), None);
         for (offset, size) in [(4, B4), (0, B8), (0, B1), (2, B2), (0xffc, B4)] {
             assert_eq!(syscon.write(offset, size, 0x5555), None);

@@ -136,18 +136,9 @@ pub struct Uart {
     output: Vec<u8>,
 }
 
+/// A UART after reset.
 impl Default for Uart {
     fn default() -> Uart {
-        Uart::new()
-    }
-}
-
-impl Uart {
-    /// Version of the saved state.
-    pub const VERSION: u32 = 1;
-
-    /// A UART after reset.
-    pub fn new() -> Uart {
         Uart {
             divisor: u16::from_le_bytes([reset_of(UartRegister::Dll), reset_of(UartRegister::Dlm)]),
             ier: reset_of(UartRegister::Ier),
@@ -165,6 +156,11 @@ impl Uart {
             output: Vec::new(),
         }
     }
+}
+
+impl Uart {
+    /// Version of the saved state.
+    pub const VERSION: u32 = 1;
 
     /// The interrupt line.
     pub fn irq(&self) -> bool {

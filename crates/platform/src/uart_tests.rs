@@ -14,7 +14,7 @@ fn set(uart: &mut Uart, offset: u64, value: u8) {
 
 /// The state after Linux's 8250 driver has set up the port: FIFOs on, trigger at 8 bytes, 8N1.
 fn started() -> Uart {
-    let mut uart = Uart::new();
+    let mut uart = Uart::default();
     set(&mut uart, 2, 0x87);
     set(&mut uart, 3, 0x03);
     set(&mut uart, 4, 0x0b);
@@ -34,7 +34,7 @@ fn only_the_documented_registers_share_an_offset() {
 
 #[test]
 fn registers_have_their_reset_values() {
-    let mut uart = Uart::new();
+    let mut uart = Uart::default();
     let values: Vec<u8> = (0..8).map(|offset| get(&mut uart, offset)).collect();
     assert_eq!(values, [0, 0, 0x01, 0, 0, 0x60, 0xb0, 0]);
 }
@@ -134,7 +134,7 @@ fn clearing_the_receive_fifo_loses_only_its_bytes() {
 
 #[test]
 fn without_the_fifo_a_single_byte_raises_a_data_interrupt() {
-    let mut uart = Uart::new();
+    let mut uart = Uart::default();
     set(&mut uart, 1, 0x01);
     uart.push_input(b"ab");
     assert_eq!(get(&mut uart, 2), 0x04);
@@ -213,8 +213,8 @@ proptest! {
         accesses in prop::collection::vec((any::<bool>(), 0u64..10, any::<u8>()), 1..200),
         split in 0usize..200,
     ) {
-        let mut uart = Uart::new();
-        let mut copy = Uart::new();
+        let mut uart = Uart::default();
+        let mut copy = Uart::default();
         for (i, (write, offset, value)) in accesses.iter().enumerate() {
             if i == split {
                 let bytes = postcard::to_stdvec(&uart).unwrap();

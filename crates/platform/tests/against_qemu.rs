@@ -43,7 +43,7 @@ fn base(id: RegionId) -> u64 {
 fn the_uart_agrees_with_qemus_in_8000_random_accesses() {
     let mut qemu = qemu();
     let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
-    let mut uart = Uart::new();
+    let mut uart = Uart::default();
     let mut random = Rng::stream(1, "platform.against_qemu.uart");
     route_source(&mut qemu, map::UART_IRQ);
     // QEMU leaves OUT2 set after reset.
@@ -77,7 +77,7 @@ fn the_uart_agrees_with_qemus_in_8000_random_accesses() {
 fn uart_loopback_sets_modem_lines_as_in_qemu() {
     let mut qemu = qemu();
     let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
-    let mut uart = Uart::new();
+    let mut uart = Uart::default();
     for mcr in 0x10..0x20 {
         uart.write(4, b1, mcr);
         qemu.write(at + 4, b1, mcr);

@@ -33,10 +33,10 @@ proptest! {
     ) {
         let mut clint = Clint::new(3);
         let mut plic = Plic::new(3);
-        let mut aplic = Aplic::new();
+        let mut aplic = Aplic::default();
         let mut rtc = Rtc::new(&RtcConfig::default());
-        let mut uart = Uart::new();
-        let mut syscon = Syscon::new();
+        let mut uart = Uart::default();
+        let mut syscon = Syscon::default();
         for (write, offset, size, value, time) in accesses {
             let now = Ps(time);
             if write {
@@ -62,7 +62,7 @@ proptest! {
             // An APLIC accepts every state that it can reach.
             let messages = std::iter::from_fn(|| aplic.take_message()).take(2 * 97 + 1).count();
             prop_assert!(messages <= 2 * 97);
-            prop_assert!(Aplic::new().restore(aplic.clone()).is_ok());
+            prop_assert!(Aplic::default().restore(aplic.clone()).is_ok());
             rtc.expire(now);
             prop_assert!(rtc.alarm_at(now).is_none_or(|at| at >= now));
             prop_assert!(clint.ticks_when_mtime_reaches(clint.mtimecmp(1), time) >= time);
@@ -84,7 +84,7 @@ fn registers_read_their_reset_values() {
     for row in plic::REGISTERS {
         assert_eq!(plic.read(row.offset, AccessSize::B4), row.reset, "{}", row.name);
     }
-    let mut aplic = Aplic::new();
+    let mut aplic = Aplic::default();
     for row in aplic::REGISTERS {
         for level in [DomainLevel::Machine, DomainLevel::Supervisor] {
             assert_eq!(aplic.read(level, row.offset, AccessSize::B4), row.reset, "{}", row.name);
