@@ -26,10 +26,17 @@ pub(crate) const FW_DYNAMIC_VERSION: u64 = 2;
 const NEXT_MODE_SUPERVISOR: u64 = 1;
 const NO_OPTIONS: u64 = 0;
 
-/// Offsets in the reset ROM, after its six instructions.
-const ROM_START_ADDRESS: usize = 0x18;
-const ROM_DEVICE_TREE_ADDRESS: usize = 0x20;
-const ROM_DYNAMIC_INFO: usize = 0x28;
+/// Instructions of the reset ROM, as in QEMU's. The firmware's and the device tree's address follow.
+const ROM_CODE: [u32; 6] = [
+    0x0000_0297, // auipc t0, 0
+    0x0282_8613, // addi a2, t0, 0x28
+    0xf140_2573, // csrr a0, mhartid
+    0x0202_b583, // ld a1, 0x20(t0)
+    0x0182_b283, // ld t0, 0x18(t0)
+    0x0002_8067, // jr t0
+];
+/// Offset of `struct fw_dynamic_info` in the reset ROM.
+const ROM_DYNAMIC_INFO: u64 = 0x28;
 
 /// The files to boot.
 #[derive(Clone, Copy, Debug)]
@@ -148,8 +155,9 @@ impl BootLayout {
     /// The registers, by number, of a hart that starts directly at the firmware: the same as after the reset
     /// ROM. All others are zero.
     pub fn registers(&self, hart: u32) -> [(u32, u64); 4] {
-        let info = map::get(RegionId::ResetRom).base + ROM_DYNAMIC_INFO as u64;
-        [(T0, self.firmware.start), (A0, hart.into()), (A1, self.device_tree), (A2, info)]
+        let info = map::get(RegionId::ResetRom).base + ROM_DYNAMIC_INFO;
+        // t0, a0, a1 and a2.
+        [(5, self.firmware.start), (10, hart.into()), (11, self.device_tree), (12, info)]
     }
 }
 
@@ -163,33 +171,8 @@ fn dynamic_info(kernel: u64) -> Vec<u8> {
         .collect()
 }
 
-const ZERO: u32 = 0;
-const T0: u32 = 5;
-const A0: u32 = 10;
-const A1: u32 = 11;
-const A2: u32 = 12;
-const CSR_MHARTID: u32 = 0xf14;
-
-/// An I-type instruction (unprivileged architecture, "Base instruction formats").
-const fn i_type(opcode: u32, funct3: u32, rd: u32, rs1: u32, immediate: u32) -> u32 {
-    immediate << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode
-}
-
-const fn ld(rd: u32, rs1: u32, offset: usize) -> u32 {
-    i_type(0x03, 3, rd, rs1, offset as u32)
-}
-
 fn reset_rom(firmware: u64, device_tree: u64, info: &[u8]) -> Vec<u8> {
-    let code = [
-        T0 << 7 | 0x17,                                   // auipc t0, 0
-        i_type(0x13, 0, A2, T0, ROM_DYNAMIC_INFO as u32), // addi a2, t0, info
-        i_type(0x73, 2, A0, ZERO, CSR_MHARTID),           // csrr a0, mhartid
-        ld(A1, T0, ROM_DEVICE_TREE_ADDRESS),
-        ld(T0, T0, ROM_START_ADDRESS),
-        i_type(0x67, 0, ZERO, T0, 0), // jr t0
-    ];
-    let mut rom: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    assert_eq!(rom.len(), ROM_START_ADDRESS);
+    let mut rom: Vec<u8> = ROM_CODE.into_iter().flat_map(u32::to_le_bytes).collect();
     rom.extend(firmware.to_le_bytes());
     rom.extend(device_tree.to_le_bytes());
     rom.extend(info);
