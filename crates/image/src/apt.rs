@@ -482,15 +482,14 @@ mod tests {
     #[test]
     fn a_package_with_a_wrong_hash_is_refused_by_name() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let package = Package {
+        let package = crate::manifest::PackageRecord {
             name: "hello".into(),
             version: "1".into(),
             architecture: "all".into(),
-            depends: Vec::new(),
             size_bytes: 0,
             sha256: "00".into(),
-            path: None,
-        };
+        }
+        .package();
         let error = check_hash(&package, file.path()).unwrap_err().to_string();
         assert!(error.contains("hello") && error.contains("e3b0c442"), "{error}");
     }

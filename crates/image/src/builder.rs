@@ -238,7 +238,7 @@ fn installed(
     let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
     let closure = |of: &[String]| {
         let found = Index::new(&packages.index).closure(of, &wanted.leave_out).map_err(fail)?;
-        Ok::<_, ImageError>(found.into_iter().map(|package| package.name).collect::<BTreeSet<_>>())
+        Ok::<_, ImageError>(found.into_iter().map(|package| package.record.name).collect::<BTreeSet<_>>())
     };
     let others = closure(&wanted.roots)?;
     // Packages that programs are compiled against are not installed.

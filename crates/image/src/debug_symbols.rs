@@ -41,18 +41,14 @@ pub struct DebugSymbols {
 }
 
 impl DebugSymbols {
-    fn find(folder: &Path) -> Result<Option<DebugSymbols>, ImageError> {
-        let held = hold(folder).map_err(ImageError::io("open", folder))?;
-        Ok(held.map(|held| DebugSymbols { folder: folder.to_owned(), _held: held }))
-    }
-
-    /// Like `find`, and reports the programs without symbols in the folder.
-    fn find_reporting(
+    /// Opens a folder, if it exists, and reports the programs without symbols in it.
+    fn find(
         folder: &Path,
         programs: &ByBuildId,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Option<DebugSymbols>, ImageError> {
-        let there = DebugSymbols::find(folder)?;
+        let held = hold(folder).map_err(ImageError::io("open", folder))?;
+        let there = held.map(|held| DebugSymbols { folder: folder.to_owned(), _held: held });
         if there.is_some() {
             let missing = without_symbols(folder, programs);
             if !missing.is_empty() {
@@ -73,12 +69,12 @@ pub fn fetch_debug_symbols(
     progress: &mut dyn FnMut(&str),
 ) -> Result<DebugSymbols, ImageError> {
     let path = options.out_dir.join(format!("{}-{}", image.name(), &image.hash()[..NAME_DIGITS]));
-    if let Some(there) = DebugSymbols::find_reporting(&path, programs, progress)? {
+    if let Some(there) = DebugSymbols::find(&path, programs, progress)? {
         return Ok(there);
     }
     let workspace = Workspace::prepare(&BuildOptions { out_dir: path.clone(), ..options.clone() }, progress)?;
     // Another process may have fetched them meanwhile.
-    if let Some(there) = DebugSymbols::find_reporting(&path, programs, progress)? {
+    if let Some(there) = DebugSymbols::find(&path, programs, progress)? {
         return Ok(there);
     }
     host::require(&host::FETCHING, &host::search_path())?;
@@ -102,7 +98,7 @@ pub fn fetch_debug_symbols(
     files::sync_tree(fresh.path()).map_err(ImageError::io("write", fresh.path()))?;
     files::put_in_place(fresh.path(), &path).map_err(ImageError::io("create", &path))?;
     // No other process removes it while this one holds the lock.
-    Ok(DebugSymbols::find_reporting(&path, programs, progress)?.expect("it has just been put there"))
+    Ok(DebugSymbols::find(&path, programs, progress)?.expect("it has just been put there"))
 }
 
 /// An archive with packages of debugging symbols.
@@ -228,7 +224,7 @@ mod tests {
             programs.iter().map(|(id, path)| ((*id).to_owned(), (*path).to_owned())).collect();
         let mut messages = Vec::new();
         let mut find = |folder: &Path| {
-            DebugSymbols::find_reporting(folder, &programs, &mut |line| messages.push(line.to_owned()))
+            DebugSymbols::find(folder, &programs, &mut |line| messages.push(line.to_owned()))
                 .unwrap()
                 .is_some()
         };

@@ -32,19 +32,8 @@ pub(crate) const XZ: Tool = Tool { name: "xz", package: "xz-utils" };
 pub(crate) const FETCHING: [Tool; 6] = [APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
 
 const SYSTEM_PATH: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// The environment variables with apt's proxies.
-const PROXIES: [&str; 10] = [
-    "http_proxy",
-    "HTTP_PROXY",
-    "https_proxy",
-    "HTTPS_PROXY",
-    "ftp_proxy",
-    "FTP_PROXY",
-    "all_proxy",
-    "ALL_PROXY",
-    "no_proxy",
-    "NO_PROXY",
-];
+/// The environment variables with apt's proxies, each also in upper case.
+const PROXIES: [&str; 5] = ["http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"];
 /// Number of last lines shown of a failed program.
 const LINES_SHOWN: usize = 12;
 
@@ -86,7 +75,8 @@ pub(crate) fn command(tool: Tool) -> Command {
 /// A command with the proxies of the user's environment, for programs that use the network.
 pub(crate) fn network_command(tool: Tool) -> Command {
     let mut command = command(tool);
-    command.envs(PROXIES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    let names = PROXIES.iter().flat_map(|name| [(*name).to_owned(), name.to_uppercase()]);
+    command.envs(names.filter_map(|name| Some((name.clone(), std::env::var_os(name)?))));
     command
 }
 

@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use doorbell_files::{UseLock, hold, sha256};
-use doorbell_results::Provenance;
 use doorbell_sim::Bytes;
 
 use crate::error::ImageError;
 use crate::manifest::{FileRecord, MANIFEST_FILE, Manifest};
-use crate::provenance::provenance;
 
 pub(crate) const KERNEL_FILE: &str = "kernel";
 pub(crate) const INITRAMFS_FILE: &str = "initramfs.cpio";
@@ -110,11 +108,6 @@ impl Image {
         files.sort_by(|one, other| one.name.cmp(&other.name));
         let list: String = files.iter().map(|file| format!("{}  {}\n", file.sha256, file.name)).collect();
         sha256(list.as_bytes())
-    }
-
-    /// The image's provenance, as results state it.
-    pub fn provenance(&self) -> Provenance {
-        provenance(self)
     }
 
     /// Packages, versions and hashes.

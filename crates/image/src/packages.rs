@@ -88,7 +88,7 @@ pub(crate) fn locked(
     let mut wanted = lock_file.packages();
     for package in &mut wanted {
         let Some(exact) = recipe.exact.package(&package.name) else { continue };
-        if exact.record() != package.record() {
+        if exact.record != package.record {
             let problem = format!(
                 "it has {} {}, but the recipe pins {} {}; write it again with: doorbell image lock RECIPE --out {}",
                 package.name,
@@ -217,5 +217,5 @@ pub(crate) fn resolve(recipe: &Recipe, index: &str) -> Result<Vec<Package>, Imag
 
 /// The packages as recorded in a manifest and a lock file.
 pub(crate) fn records(packages: &[Package]) -> Vec<PackageRecord> {
-    packages.iter().map(Package::record).collect()
+    packages.iter().map(|package| package.record.clone()).collect()
 }

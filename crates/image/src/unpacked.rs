@@ -123,14 +123,15 @@ mod tests {
             Unpacked { leave_out: &["b"], ..WANTED },
         ];
         assert!(others.iter().all(|other| other.link(folder) != WANTED.link(folder)));
-        let package = |version: &str| Package {
-            name: "a".into(),
-            version: version.into(),
-            architecture: "amd64".into(),
-            depends: Vec::new(),
-            size_bytes: 0,
-            sha256: "00".into(),
-            path: None,
+        let package = |version: &str| {
+            crate::manifest::PackageRecord {
+                name: "a".into(),
+                version: version.into(),
+                architecture: "amd64".into(),
+                size_bytes: 0,
+                sha256: "00".into(),
+            }
+            .package()
         };
         assert_ne!(folder_name(&[package("1")]), folder_name(&[package("2")]));
     }
