@@ -29,7 +29,7 @@ impl Scratch {
     }
 
     fn within(parent: &Path) -> io::Result<Scratch> {
-        remove_folders(parent);
+        remove_left_behind(parent, user_of);
         let folder =
             tempfile::Builder::new().prefix(&format!("{FOLDER}{}-", std::process::id())).tempdir_in(parent);
         let folder = folder.map_err(|error| {
@@ -65,7 +65,7 @@ pub(crate) fn temporary(target: &Path) -> io::Result<NamedTempFile> {
     let mut prefix = OsString::from(".");
     prefix.push(target.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
     prefix.push(format!("{TEMPORARY}{}-", std::process::id()));
-    remove_left_behind(folder_of(target));
+    remove_left_behind(folder_of(target), writer_of);
     let mut builder = tempfile::Builder::new();
     let file = builder.prefix(&prefix).make_in(folder_of(target), |path| File::create_new(path))?;
     lock(file.as_file());
@@ -89,30 +89,23 @@ fn is_alive(process: u32) -> bool {
     !Path::new("/proc/self").exists() || Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// Removes files of killed writers from a folder. Failures are ignored.
-fn remove_left_behind(folder: &Path) {
+/// Removes files and folders of killed processes, whose names have their numbers. Failures are ignored.
+fn remove_left_behind(folder: &Path, process_of: fn(&str) -> Option<u32>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(process) = name.to_str().and_then(writer_of) else { continue };
-        let path = entry.path();
-        let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
-        if is_file && is_abandoned(&path, process) {
-            let _ = fs::remove_file(&path);
-        }
+        let Some(process) = name.to_str().and_then(process_of) else { continue };
+        let (path, kind) = (entry.path(), entry.file_type());
+        let _ = match kind {
+            Ok(kind) if kind.is_file() && is_abandoned(&path, process) => fs::remove_file(&path),
+            Ok(kind) if kind.is_dir() && is_abandoned(&path, process) => fs::remove_dir_all(&path),
+            _ => Ok(()),
+        };
     }
 }
 
-fn remove_folders(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.split_once('-'));
-        let Some(process) = process.and_then(|(process, _)| process.parse().ok()) else { continue };
-        let path = entry.path();
-        let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
-        if is_folder && is_abandoned(&path, process) {
-            let _ = fs::remove_dir_all(&path);
-        }
-    }
+/// Process number in the name of a scratch folder.
+fn user_of(name: &str) -> Option<u32> {
+    name.strip_prefix(FOLDER)?.split_once('-')?.0.parse().ok()
 }
 
 fn is_abandoned(path: &Path, process: u32) -> bool {
@@ -157,12 +150,12 @@ mod tests {
         let locked = folder.path().join(format!(".f.dbt.tmp-{dead}-aB3dE6"));
         let open = File::create(&locked).unwrap();
         assert!(lock(&open));
-        remove_left_behind(folder.path());
+        remove_left_behind(folder.path(), writer_of);
         assert!(locked.exists());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), others.len() + 1);
         assert!(others.iter().all(|name| folder.path().join(name).exists()));
         drop(open);
-        remove_left_behind(folder.path());
+        remove_left_behind(folder.path(), writer_of);
         assert!(!locked.exists());
     }
 
