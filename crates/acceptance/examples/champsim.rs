@@ -233,7 +233,12 @@ fn table(kind: Kind, pairs: &[String], set: &[String]) {
         let mut tables =
             own.then(|| PageTables::new(RAM_BASE..PhysAddr(RAM_BASE.0 + RAM_BYTES), PAGE_BYTES, LEVELS));
         if let Some(tables) = &mut tables {
-            tables.apply(&mut ops);
+            for op in &mut ops {
+                op.fetch = tables.translate(op.pc);
+                if op.class.is_memory() {
+                    op.phys = tables.translate(op.virt);
+                }
+            }
         }
         let ours = run(&ops, instructions as usize, &config, tables);
         let (counts, memory) = (&ours.counts, &ours.memory);

@@ -43,7 +43,9 @@ impl Isa {
             () if is(file_type::X86_64) => Isa::X86_64,
             () if is(file_type::AARCH64) => Isa::Aarch64,
             () if is(file_type::X86_32 | file_type::ARM32) => {
-                return Err(RecordError::Unfit("is of a 32-bit program; only 64-bit programs are supported"));
+                return Err(RecordError::Unfit(
+                    "is of a 32-bit program; only 64-bit programs are supported".into(),
+                ));
             }
             () if is(file_type::ENCODINGS) => Isa::Riscv64,
             () => Isa::Unknown,

@@ -40,23 +40,13 @@ pub enum Error {
         /// Number of files.
         files: usize,
     },
-    /// Unsupported version.
-    #[error(
-        "{} has version {found} of the drmemtrace format, but versions 1 to 7 are supported; record it with another DynamoRIO", file.display()
-    )]
-    Version {
-        /// The file.
-        file: PathBuf,
-        /// Its version.
-        found: u64,
-    },
     /// The trace cannot be used.
     #[error("{} {problem}", file.display())]
     Unfit {
         /// The file.
         file: PathBuf,
         /// Reason and advice.
-        problem: &'static str,
+        problem: String,
     },
     /// The file is truncated.
     #[error("{} is cut off after {records} records: {what}; copy it again, or record it again", file.display())]
@@ -92,8 +82,7 @@ pub enum Error {
 #[derive(Debug)]
 pub(crate) enum RecordError {
     Damaged(&'static str),
-    Unfit(&'static str),
-    Version(u64),
+    Unfit(String),
     Write(TraceError),
 }
 
@@ -109,7 +98,6 @@ impl RecordError {
         match self {
             RecordError::Damaged(what) => Error::Damaged { file, records, what: what.to_owned() },
             RecordError::Unfit(problem) => Error::Unfit { file, problem },
-            RecordError::Version(found) => Error::Version { file, found },
             RecordError::Write(error) => Error::Trace { file, error },
         }
     }

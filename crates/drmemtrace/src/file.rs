@@ -131,22 +131,17 @@ impl RecordReader<'_> {
 
     fn archive(&mut self, file: File) -> Result<(), Error> {
         let mut archive = ZipArchive::new(file).map_err(zipped(self.path, 0))?;
-        let mut piece = vec![0; PIECE];
+        let mut piece = Vec::with_capacity(PIECE);
         for number in 0..archive.len() {
             let mut member = archive.by_index(number).map_err(zipped(self.path, self.records))?;
             loop {
-                let mut filled = 0;
-                while filled < piece.len() {
-                    match member.read(&mut piece[filled..]) {
-                        Ok(0) => break,
-                        Ok(count) => filled += count,
-                        Err(error) => return Err(zipped(self.path, self.records)(ZipError::Io(error))),
-                    }
-                }
-                if self.split(&piece[..filled])?.is_break() {
+                piece.clear();
+                let read = member.by_ref().take(PIECE as u64).read_to_end(&mut piece);
+                read.map_err(|error| zipped(self.path, self.records)(ZipError::Io(error)))?;
+                if self.split(&piece)?.is_break() {
                     return Ok(());
                 }
-                if filled < piece.len() {
+                if piece.len() < PIECE {
                     break;
                 }
             }

@@ -33,7 +33,7 @@ impl Spaces {
         let next = u16::try_from(self.0.len());
         let space = self.0.entry(process).or_insert(next.unwrap_or(u16::MAX));
         match next {
-            Err(_) if *space == u16::MAX => Err(RecordError::Unfit("has more than 65,535 processes")),
+            Err(_) if *space == u16::MAX => Err(RecordError::Unfit("has more than 65,535 processes".into())),
             _ => Ok(*space),
         }
     }
@@ -128,7 +128,8 @@ impl<'a> HartConverter<'a> {
             Kind::Encoding => self.decoder.encoding(&record),
             Kind::ThreadExit | Kind::Footer => self.gap(None),
             Kind::Bundle => Err(RecordError::Unfit(
-                "is in DynamoRIO's online format; record with -offline, and name the output of raw2trace",
+                "is in DynamoRIO's online format; record with -offline, and name the output of raw2trace"
+                    .into(),
             )),
             // The filtered part is not a program.
             _ if self.is_filtered => Ok(()),
@@ -164,7 +165,10 @@ impl<'a> HartConverter<'a> {
 
     fn set_version(&mut self, version: u64) -> Result<(), RecordError> {
         if !VERSIONS.contains(&version) {
-            return Err(RecordError::Version(version));
+            return Err(RecordError::Unfit(format!(
+                "has version {version} of the drmemtrace format, but versions 1 to 7 are supported; record it with \
+                 another DynamoRIO"
+            )));
         }
         self.version = version;
         Ok(())
@@ -174,12 +178,12 @@ impl<'a> HartConverter<'a> {
         let is = |bit| bits & bit != 0;
         if is(file_type::TEMPLATES) {
             return Err(RecordError::Unfit(
-                "has system call templates for other traces; name the trace of a program",
+                "has system call templates for other traces; name the trace of a program".into(),
             ));
         }
         if is(file_type::FILTERED) && !is(file_type::FILTERED_AT_FIRST) {
             return Err(RecordError::Unfit(
-                "was filtered during recording (-L0_filter) and lacks most of the program; record it without a filter",
+                "was filtered during recording (-L0_filter) and lacks most of the program; record it without a filter".into(),
             ));
         }
         let isa = Isa::of(bits)?;

@@ -85,7 +85,7 @@ pub fn convert(input: &Path, output: &Path) -> Result<Converted, Error> {
         let of = |error: RecordError| error.in_file(path.clone(), records);
         if file_isa != isa {
             return Err(of(RecordError::Unfit(
-                "has another instruction set than the first file; convert them separately",
+                "has another instruction set than the first file; convert them separately".into(),
             )));
         }
         if !ended.map_err(of)? {
@@ -93,7 +93,10 @@ pub fn convert(input: &Path, output: &Path) -> Result<Converted, Error> {
         }
     }
     if tally.instructions == 0 {
-        return Err(Error::Unfit { file: input.to_owned(), problem: "has no instruction; record it again" });
+        return Err(Error::Unfit {
+            file: input.to_owned(),
+            problem: "has no instruction; record it again".into(),
+        });
     }
     let counts = to.finish().map_err(writing)?;
     Ok(Converted { counts, notes: tally.summary(spaces.count()) })

@@ -1,8 +1,8 @@
 //! A tiny guest in place of testpmd: it enables its NIC's receiver, prints the ready marker, and sleeps.
 //! Without a receive ring every frame is dropped, which makes a deterministic measurement.
 
+use doorbell_assembler::{Assembler, T0, T1};
 use doorbell_platform::map::{self, RegionId};
-use doorbell_riscv::assembler::{Assembler, T0, T1};
 
 /// Address of the first NIC's registers.
 const REGISTERS: u64 = 0x4000_0000;

@@ -14,6 +14,7 @@
 
 mod commands;
 mod controller;
+mod fake_image;
 mod guest;
 mod history;
 mod world;

@@ -8,10 +8,11 @@ use std::process::Stdio;
 use anyhow::{Context, bail, ensure};
 use doorbell_bench::verify;
 use doorbell_files::copy_tree;
-use doorbell_image::{Image, Recipe, fake_image};
+use doorbell_image::{Image, Recipe};
 use serde_json::Value;
 
 use crate::commands::{Command, EXPERIMENT, Kind};
+use crate::fake_image::fake_image;
 use crate::guest;
 
 /// Console output of testpmd when it is ready.

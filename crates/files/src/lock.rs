@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::control::{pause, request, step};
 use crate::operations::hidden;
+use crate::use_lock::is_at;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -34,14 +34,8 @@ impl Lock {
                 Err(error) => return Err(error.into()),
             }
             // The previous owner removed the file with the lock; a lock on a removed file protects nothing.
-            let ours = file.metadata()?;
-            match fs::symlink_metadata(path) {
-                Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
-                    return Ok(Some(Lock { path: path.to_owned(), file }));
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+            if is_at(&file, path)? {
+                return Ok(Some(Lock { path: path.to_owned(), file }));
             }
         }
     }

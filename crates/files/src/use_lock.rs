@@ -67,7 +67,8 @@ pub fn hold(path: &Path) -> io::Result<Option<UseLock>> {
     Err(io::ErrorKind::ResourceBusy.into())
 }
 
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+/// Whether the path still leads to the open file.
+pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let ours = file.metadata()?;
     match fs::symlink_metadata(path) {
         // The path is a link to the file.

@@ -12,10 +12,12 @@ use std::process::Command;
 
 use doorbell_files as files;
 
+use crate::builder::BuildOptions;
 use crate::confine::{Bounds, Limits};
 use crate::error::ImageError;
 use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, APT_HELPER, Tool};
 use crate::index::Package;
+use crate::packages::{environment, mirror};
 
 /// Where Debian's packages of `debian-archive-keyring` install the keys, by release.
 const KEYRINGS: [&str; 2] =
@@ -31,7 +33,7 @@ pub(crate) struct Apt {
     /// Temporary files of apt and its child processes.
     scratch: PathBuf,
     /// The cache's lock, which stays lock while an apt process outlives this one.
-    lock: Option<File>,
+    lock: File,
     /// The archive's address.
     mirror: String,
 }
@@ -53,27 +55,23 @@ pub(crate) enum Fetched {
     Mismatch(ImageError),
 }
 
-/// Settings of a private apt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setup<'a> {
-    pub cache: &'a Path,
-    pub suite: &'a str,
-    pub architecture: &'a str,
-    pub mirror: &'a str,
-    pub keyring: Option<&'a Path>,
-    /// Whether to use the suite's source packages instead of its binary packages.
-    pub sources: bool,
-}
-
 impl Apt {
-    /// Writes the configuration without fetching anything.
-    pub(crate) fn set_up(setup: &Setup) -> Result<Self, ImageError> {
-        check_mirror(setup.mirror)?;
-        let keyring = find_keyring(setup.keyring)?;
-        let cache = setup.cache.canonicalize().map_err(ImageError::io("open", setup.cache))?;
+    /// Writes the configuration for a suite's packages of an architecture, or for its source packages, without
+    /// fetching anything. Each apt process gets the lock, so that a process that outlives this one keeps other
+    /// builds out of its folders.
+    pub(crate) fn set_up(
+        suite: &str,
+        architecture: Option<&str>,
+        options: &BuildOptions,
+        lock: &File,
+    ) -> Result<Self, ImageError> {
+        let mirror = mirror(options)?;
+        check_mirror(&mirror)?;
+        let keyring = find_keyring(options)?;
+        let cache = options.cache_dir.canonicalize().map_err(ImageError::io("open", &options.cache_dir))?;
         let cache_text = usable_by_apt(&cache)?;
-        let (what, kind) = if setup.sources { ("source", "deb-src") } else { (setup.architecture, "deb") };
-        let name = format!("{}-{what}", setup.suite);
+        let kind = if architecture.is_some() { "deb" } else { "deb-src" };
+        let name = format!("{suite}-{}", architecture.unwrap_or("source"));
         let dir = cache.join("apt").join(&name);
         let debs = cache.join("debs");
         for part in [
@@ -92,21 +90,17 @@ impl Apt {
         let keys = fs::read(&keyring).map_err(ImageError::io("read", &keyring))?;
         write(&dir.join(format!("etc/trusted.gpg.d/archive.{extension}")), &keys)?;
         write(&dir.join("status"), b"")?;
-        let source = format!("{kind} {} {} main\n", setup.mirror, setup.suite);
+        let source = format!("{kind} {mirror} {suite} main\n");
         write(&dir.join("etc/sources.list"), source.as_bytes())?;
+        // Source packages do not depend on the architecture.
+        let architecture = architecture.unwrap_or("amd64");
         let conf =
-            configuration(&format!("{cache_text}/apt/{name}"), setup.architecture, &host_network_settings()?);
+            configuration(&format!("{cache_text}/apt/{name}"), architecture, &host_network_settings()?);
         write(&dir.join("apt.conf"), conf.as_bytes())?;
         let scratch = dir.join("tmp");
-        let mirror = setup.mirror.trim_end_matches('/').to_owned();
-        Ok(Self { dir, debs, scratch, lock: None, mirror })
-    }
-
-    /// Passes the lock to each apt process, so that a process that outlives this one keeps other builds out
-    /// of its folders.
-    pub(crate) fn with_lock(self, lock: &File) -> Result<Self, ImageError> {
-        let lock = lock.try_clone().map_err(ImageError::io("lock", &self.dir))?;
-        Ok(Self { lock: Some(lock), ..self })
+        let mirror = mirror.trim_end_matches('/').to_owned();
+        let lock = lock.try_clone().map_err(ImageError::io("lock", &dir))?;
+        Ok(Self { dir, debs, scratch, lock, mirror })
     }
 
     /// Fetches and verifies the suite's index.
@@ -254,7 +248,7 @@ impl Apt {
     /// apt may read everything, because mirrors and certificates can be anywhere, but writes only here.
     fn bounds(&self) -> Bounds<'_> {
         let writes = vec![self.scratch.as_path(), &self.dir, &self.debs];
-        Bounds { reads: None, writes, network: true, limits: Limits::default(), lock: self.lock.as_ref() }
+        Bounds { reads: None, writes, network: true, limits: Limits::default(), lock: Some(&self.lock) }
     }
 }
 
@@ -273,9 +267,11 @@ fn check_mirror(mirror: &str) -> Result<(), ImageError> {
     Ok(())
 }
 
-fn find_keyring(chosen: Option<&Path>) -> Result<PathBuf, ImageError> {
-    if let Some(path) = chosen {
-        let found = path.is_file().then(|| path.to_owned());
+fn find_keyring(options: &BuildOptions) -> Result<PathBuf, ImageError> {
+    let named = || environment("DOORBELL_DEBIAN_KEYRING").map(PathBuf::from);
+    let chosen = options.keyring.clone().or_else(named);
+    if let Some(path) = &chosen {
+        let found = path.is_file().then(|| path.clone());
         return found.ok_or_else(|| ImageError::NoKeyring { looked_for: path.display().to_string() });
     }
     let found = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());
@@ -478,22 +474,22 @@ mod tests {
 
     #[test]
     fn a_missing_keyring_names_the_package_to_install() {
-        let error = find_keyring(Some(Path::new("/nonexistent.gpg"))).unwrap_err().to_string();
+        let options = BuildOptions { keyring: Some("/nonexistent.gpg".into()), ..BuildOptions::default() };
+        let error = find_keyring(&options).unwrap_err().to_string();
         assert!(error.contains("/nonexistent.gpg") && error.contains("debian-archive-keyring"), "{error}");
     }
 
     #[test]
     fn a_package_with_a_wrong_hash_is_refused_by_name() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let package = Package {
+        let package = crate::manifest::PackageRecord {
             name: "hello".into(),
             version: "1".into(),
             architecture: "all".into(),
-            depends: Vec::new(),
             size_bytes: 0,
             sha256: "00".into(),
-            path: None,
-        };
+        }
+        .package();
         let error = check_hash(&package, file.path()).unwrap_err().to_string();
         assert!(error.contains("hello") && error.contains("e3b0c442"), "{error}");
     }

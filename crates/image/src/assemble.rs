@@ -9,11 +9,12 @@ use crate::elf::{self, dynamic};
 use crate::error::ImageError;
 use crate::image::{INITRAMFS_FILE, KERNEL_FILE};
 use crate::init_lines;
-use crate::m5;
 use crate::modules::put_modules;
 use crate::recipe::{Recipe, Spec};
 use crate::tree::Tree;
 
+/// gem5's m5ops for shell scripts; its source is next to it.
+const M5: &str = "usr/bin/m5";
 /// Functions with which `init` takes a script from the simulator; in every image.
 const HOST_SCRIPT: &str = "usr/lib/doorbell/host-script";
 /// The recipe's shell lines, which `init` runs.
@@ -103,15 +104,17 @@ fn put_skeleton(recipe: &Recipe, archive: &mut Archive) -> Result<(), String> {
     }
     let is_simulated = architecture::find(&recipe.spec.architecture)? == architecture::SIMULATED;
     for (path, mode, content) in [
-        (m5::PATH, 0o755, m5::program()),
-        (HOST_SCRIPT, 0o644, include_bytes!("../../../guest/host-script").to_vec()),
+        (M5, 0o755, include_bytes!("../../../guest/m5/m5").as_slice()),
+        (HOST_SCRIPT, 0o644, include_bytes!("../../../guest/host-script")),
     ] {
         if is_simulated && !archive.has(path) {
-            archive.put(path, Node::File { mode, content })?;
+            archive.put(path, Node::File { mode, content: content.to_vec() })?;
         }
     }
     if !recipe.spec.init.is_empty() {
-        let content = init_lines::checked(&recipe.spec.init).into_bytes();
+        let content = init_lines::checked(&recipe.spec.init)
+            .map_err(|error| format!("cannot check the lines of init with sh: {error}"))?
+            .into_bytes();
         archive.put(INIT_LINES, Node::File { mode: 0o644, content })?;
     }
     Ok(())

@@ -9,25 +9,26 @@ use std::path::{Path, PathBuf};
 
 use doorbell_files as files;
 
+use crate::apt::Apt;
 use crate::assemble::{Assembled, assemble};
 use crate::compile::{self, COMPILER};
 use crate::confine::Bounds;
 use crate::cpio::Node;
 use crate::disk::write_disk;
 use crate::error::ImageError;
-use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
+use crate::host::{self, DPKG_DEB};
 use crate::image::{DISK_FILE, Image};
 use crate::index::{Index, Package};
 use crate::install;
 use crate::lock_file::LockFile;
 use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA, Manifest};
 use crate::packages::{self, Packages, records};
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, Spec};
 use crate::tree::Tree;
 use crate::workspace::{UNPACK_PREFIX, Workspace, refuse_foreign, temporary};
 
 /// Version of the build procedure; an image of another version is built again.
-pub(crate) const BUILDER: u32 = 4;
+pub const BUILDER: u32 = 4;
 
 /// Options of a build.
 #[derive(Clone, Debug, Default)]
@@ -87,11 +88,11 @@ pub fn build(
         return Ok(image);
     }
 
-    let mut tools = vec![APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
+    let mut tools = host::FETCHING.to_vec();
     tools.extend(recipe.spec.build.as_ref().map(|_| COMPILER));
-    host::require(&tools, Some(host::search_path().as_os_str()))?;
-    let apt = packages::set_up_apt(&recipe.spec.suite, &recipe.spec.architecture, options)?;
-    let apt = apt.with_lock(workspace.cache_lock())?;
+    host::require(&tools, &host::search_path())?;
+    let Spec { suite, architecture, .. } = &recipe.spec;
+    let apt = Apt::set_up(suite, Some(architecture), options, workspace.cache_lock())?;
     let packages = match &lock_file {
         Some((lock_file, path)) => {
             let bounds = workspace.bounds(&workspace.cache);
@@ -237,7 +238,7 @@ fn installed(
     let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
     let closure = |of: &[String]| {
         let found = Index::new(&packages.index).closure(of, &wanted.leave_out).map_err(fail)?;
-        Ok::<_, ImageError>(found.into_iter().map(|package| package.name).collect::<BTreeSet<_>>())
+        Ok::<_, ImageError>(found.into_iter().map(|package| package.record.name).collect::<BTreeSet<_>>())
     };
     let others = closure(&wanted.roots)?;
     // Packages that programs are compiled against are not installed.

@@ -15,10 +15,10 @@ use doorbell_files::{self as files, UseLock, hold};
 use crate::apt::Apt;
 use crate::builder::{BuildOptions, unpack};
 use crate::error::ImageError;
-use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
+use crate::host;
 use crate::image::Image;
 use crate::index::{self, Package};
-use crate::packages::{Catalogue, environment, fetch, index_of_suite, mirror, set_up_apt};
+use crate::packages::{Catalogue, environment, fetch, index_of_suite, mirror};
 use crate::workspace::{UNPACK_PREFIX, Workspace, temporary};
 
 /// Value of the mirror option that disables the archive of debugging symbols.
@@ -41,18 +41,14 @@ pub struct DebugSymbols {
 }
 
 impl DebugSymbols {
-    fn find(folder: &Path) -> Result<Option<DebugSymbols>, ImageError> {
-        let held = hold(folder).map_err(ImageError::io("open", folder))?;
-        Ok(held.map(|held| DebugSymbols { folder: folder.to_owned(), _held: held }))
-    }
-
-    /// Like `find`, and reports the programs without symbols in the folder.
-    fn find_reporting(
+    /// Opens a folder, if it exists, and reports the programs without symbols in it.
+    fn find(
         folder: &Path,
         programs: &ByBuildId,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Option<DebugSymbols>, ImageError> {
-        let there = DebugSymbols::find(folder)?;
+        let held = hold(folder).map_err(ImageError::io("open", folder))?;
+        let there = held.map(|held| DebugSymbols { folder: folder.to_owned(), _held: held });
         if there.is_some() {
             let missing = without_symbols(folder, programs);
             if !missing.is_empty() {
@@ -73,18 +69,15 @@ pub fn fetch_debug_symbols(
     progress: &mut dyn FnMut(&str),
 ) -> Result<DebugSymbols, ImageError> {
     let path = options.out_dir.join(format!("{}-{}", image.name(), &image.hash()[..NAME_DIGITS]));
-    if let Some(there) = DebugSymbols::find_reporting(&path, programs, progress)? {
+    if let Some(there) = DebugSymbols::find(&path, programs, progress)? {
         return Ok(there);
     }
     let workspace = Workspace::prepare(&BuildOptions { out_dir: path.clone(), ..options.clone() }, progress)?;
     // Another process may have fetched them meanwhile.
-    if let Some(there) = DebugSymbols::find_reporting(&path, programs, progress)? {
+    if let Some(there) = DebugSymbols::find(&path, programs, progress)? {
         return Ok(there);
     }
-    host::require(
-        &[APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ],
-        Some(host::search_path().as_os_str()),
-    )?;
+    host::require(&host::FETCHING, &host::search_path())?;
     let fresh = temporary(&workspace.parent, &workspace.building_prefix())?;
     let mut wanted = programs.clone();
     for Archive { apt, catalogue } in archives(image, options, &workspace, progress)? {
@@ -101,13 +94,11 @@ pub fn fetch_debug_symbols(
     if wanted.len() == programs.len() {
         return Err(ImageError::NoDebugSymbols { image: image.name().to_owned(), programs: programs.len() });
     }
-    // Synced before it gets its name, and readable by other users, as an image is.
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(fresh.path(), readable).map_err(ImageError::io("change", fresh.path()))?;
+    // Synced before it gets its name, as an image is.
     files::sync_tree(fresh.path()).map_err(ImageError::io("write", fresh.path()))?;
     files::put_in_place(fresh.path(), &path).map_err(ImageError::io("create", &path))?;
     // No other process removes it while this one holds the lock.
-    Ok(DebugSymbols::find_reporting(&path, programs, progress)?.expect("it has just been put there"))
+    Ok(DebugSymbols::find(&path, programs, progress)?.expect("it has just been put there"))
 }
 
 /// An archive with packages of debugging symbols.
@@ -126,7 +117,7 @@ fn archives(
     let manifest = image.manifest();
     let (suite, architecture) = (manifest.suite.as_str(), manifest.architecture.as_str());
     let mut archive = |suite: &str, options: &BuildOptions| {
-        let apt = set_up_apt(suite, architecture, options)?.with_lock(workspace.cache_lock())?;
+        let apt = Apt::set_up(suite, Some(architecture), options, workspace.cache_lock())?;
         let catalogue = index_of_suite((suite, architecture), &apt, options, progress)?;
         Ok(Archive { apt, catalogue })
     };
@@ -233,7 +224,7 @@ mod tests {
             programs.iter().map(|(id, path)| ((*id).to_owned(), (*path).to_owned())).collect();
         let mut messages = Vec::new();
         let mut find = |folder: &Path| {
-            DebugSymbols::find_reporting(folder, &programs, &mut |line| messages.push(line.to_owned()))
+            DebugSymbols::find(folder, &programs, &mut |line| messages.push(line.to_owned()))
                 .unwrap()
                 .is_some()
         };

@@ -207,13 +207,11 @@ pub enum ImageError {
     },
     /// There is no built image in a folder.
     #[error(
-        "there is no built image in {dir} ({missing} is missing); build it with: doorbell image build {name}"
+        "there is no built image in {dir} (manifest.json is missing); build it with: doorbell image build {name}"
     )]
     NotBuilt {
         /// The folder.
         dir: PathBuf,
-        /// The first file that is missing.
-        missing: &'static str,
         /// The folder's name, which is usually the image's.
         name: String,
     },

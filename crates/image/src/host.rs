@@ -28,30 +28,19 @@ pub(crate) const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg" };
 pub(crate) const GPGV: Tool = Tool { name: "gpgv", package: "gpgv" };
 pub(crate) const TAR: Tool = Tool { name: "tar", package: "tar" };
 pub(crate) const XZ: Tool = Tool { name: "xz", package: "xz-utils" };
+/// The programs that fetch and unpack packages.
+pub(crate) const FETCHING: [Tool; 6] = [APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
 
 const SYSTEM_PATH: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// The environment variables with apt's proxies.
-const PROXIES: [&str; 10] = [
-    "http_proxy",
-    "HTTP_PROXY",
-    "https_proxy",
-    "HTTPS_PROXY",
-    "ftp_proxy",
-    "FTP_PROXY",
-    "all_proxy",
-    "ALL_PROXY",
-    "no_proxy",
-    "NO_PROXY",
-];
+/// The environment variables with apt's proxies, each also in upper case.
+const PROXIES: [&str; 5] = ["http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"];
 /// Number of last lines shown of a failed program.
 const LINES_SHOWN: usize = 12;
 
 /// Fails on the first of the tools that is not in `search_path` (the PATH variable).
-pub(crate) fn require(tools: &[Tool], search_path: Option<&OsStr>) -> Result<(), ImageError> {
+pub(crate) fn require(tools: &[Tool], search_path: &OsStr) -> Result<(), ImageError> {
     for tool in tools {
-        let found = search_path
-            .is_some_and(|path| std::env::split_paths(path).any(|dir| is_program(&dir.join(tool.name))));
-        if !found {
+        if !std::env::split_paths(search_path).any(|dir| is_program(&dir.join(tool.name))) {
             return Err(ImageError::MissingTool { tool: tool.name, package: tool.package });
         }
     }
@@ -86,7 +75,8 @@ pub(crate) fn command(tool: Tool) -> Command {
 /// A command with the proxies of the user's environment, for programs that use the network.
 pub(crate) fn network_command(tool: Tool) -> Command {
     let mut command = command(tool);
-    command.envs(PROXIES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    let names = PROXIES.iter().flat_map(|name| [(*name).to_owned(), name.to_uppercase()]);
+    command.envs(names.filter_map(|name| Some((name.clone(), std::env::var_os(name)?))));
     command
 }
 
@@ -148,10 +138,10 @@ mod tests {
     #[test]
     fn a_missing_tool_is_named_with_its_package() {
         let empty = tempfile::tempdir().unwrap();
-        let error = require(&[DPKG_DEB], Some(empty.path().as_os_str())).unwrap_err().to_string();
+        let error = require(&[DPKG_DEB], empty.path().as_os_str()).unwrap_err().to_string();
         assert!(error.contains("dpkg-deb") && error.contains("apt-get install dpkg"), "{error}");
-        assert!(require(&[XZ], None).unwrap_err().to_string().contains("xz-utils"));
-        assert!(require(&[SHELL], Some(OsStr::new("/usr/bin:/bin"))).is_ok());
+        assert!(require(&[XZ], OsStr::new("")).unwrap_err().to_string().contains("xz-utils"));
+        assert!(require(&[SHELL], OsStr::new("/usr/bin:/bin")).is_ok());
     }
 
     #[test]

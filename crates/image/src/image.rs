@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use doorbell_files::{UseLock, hold, sha256};
-use doorbell_results::Provenance;
 use doorbell_sim::Bytes;
 
 use crate::error::ImageError;
 use crate::manifest::{FileRecord, MANIFEST_FILE, Manifest};
-use crate::provenance::provenance;
 
 pub(crate) const KERNEL_FILE: &str = "kernel";
 pub(crate) const INITRAMFS_FILE: &str = "initramfs.cpio";
@@ -33,13 +31,13 @@ impl Image {
         let name =
             dir.file_name().map_or_else(|| "testpmd".into(), |name| name.to_string_lossy().into_owned());
         if !path.is_file() {
-            return Err(ImageError::NotBuilt { dir: dir.to_owned(), missing: MANIFEST_FILE, name });
+            return Err(ImageError::NotBuilt { dir: dir.to_owned(), name });
         }
         let damaged =
             |name: &str, problem| ImageError::Damaged { dir: dir.to_owned(), problem, name: name.to_owned() };
         let held = hold(dir).map_err(ImageError::io("open", dir))?;
         let Some(held) = held else {
-            return Err(ImageError::NotBuilt { dir: dir.to_owned(), missing: MANIFEST_FILE, name });
+            return Err(ImageError::NotBuilt { dir: dir.to_owned(), name });
         };
         let text = fs::read(&path).map_err(ImageError::io("read", &path))?;
         let manifest = Manifest::from_json(&text).map_err(|problem| damaged(&name, problem))?;
@@ -110,11 +108,6 @@ impl Image {
         files.sort_by(|one, other| one.name.cmp(&other.name));
         let list: String = files.iter().map(|file| format!("{}  {}\n", file.sha256, file.name)).collect();
         sha256(list.as_bytes())
-    }
-
-    /// The image's provenance, as results state it.
-    pub fn provenance(&self) -> Provenance {
-        provenance(self)
     }
 
     /// Packages, versions and hashes.

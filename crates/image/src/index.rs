@@ -6,19 +6,16 @@
 //! omits a library, [`crate::assemble`] fails and names it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Deref;
 
 use crate::manifest::PackageRecord;
 
 /// One package of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Package {
-    pub name: String,
-    pub version: String,
-    pub architecture: String,
+    pub record: PackageRecord,
     /// Dependencies, each a list of alternatives.
     pub depends: Vec<Vec<String>>,
-    pub size_bytes: u64,
-    pub sha256: String,
     /// Path in the archive, if the index has it.
     pub path: Option<String>,
 }
@@ -28,15 +25,13 @@ impl Package {
     pub(crate) fn file_name(&self) -> String {
         format!("{}_{}_{}.deb", self.name, self.version.replace(':', "%3a"), self.architecture)
     }
+}
 
-    pub(crate) fn record(&self) -> PackageRecord {
-        PackageRecord {
-            name: self.name.clone(),
-            version: self.version.clone(),
-            architecture: self.architecture.clone(),
-            size_bytes: self.size_bytes,
-            sha256: self.sha256.clone(),
-        }
+impl Deref for Package {
+    type Target = PackageRecord;
+
+    fn deref(&self) -> &PackageRecord {
+        &self.record
     }
 }
 
@@ -122,15 +117,14 @@ pub(crate) fn parse(paragraph: &str) -> Result<Package, String> {
     let size = required("Size")?;
     let mut depends = dependencies(field(paragraph, "Pre-Depends").unwrap_or_default());
     depends.extend(dependencies(field(paragraph, "Depends").unwrap_or_default()));
-    Ok(Package {
+    let record = PackageRecord {
         name: name.to_owned(),
         version: required("Version")?,
         architecture: required("Architecture")?,
-        depends,
         size_bytes: size.parse().map_err(|_| format!("package \"{name}\" has the size \"{size}\""))?,
         sha256: required("SHA256")?,
-        path: field(paragraph, "Filename").map(str::to_owned),
-    })
+    };
+    Ok(Package { record, depends, path: field(paragraph, "Filename").map(str::to_owned) })
 }
 
 /// Parses `a (>= 1) | b:any, c [arch]`, dropping versions and qualifiers.
@@ -190,13 +184,14 @@ mod tests {
         let index = Index::new(TEXT);
         let there = index.package("libc6").unwrap().unwrap();
         assert_eq!(index.current_version(&there), None);
-        let message = |package: Package| index.current_version(&package).unwrap();
-        assert_eq!(
-            message(Package { version: "2.40".into(), ..there.clone() }),
-            "libc6 2.40 (it has 2.41 instead)"
-        );
-        assert!(message(Package { sha256: "ff".into(), ..there.clone() }).contains("with the SHA-256 dd"));
-        assert!(message(Package { name: "libd".into(), ..there }).contains("no version of libd"));
+        let message = |change: fn(&mut PackageRecord)| {
+            let mut package = there.clone();
+            change(&mut package.record);
+            index.current_version(&package).unwrap()
+        };
+        assert_eq!(message(|package| package.version = "2.40".into()), "libc6 2.40 (it has 2.41 instead)");
+        assert!(message(|package| package.sha256 = "ff".into()).contains("with the SHA-256 dd"));
+        assert!(message(|package| package.name = "libd".into()).contains("no version of libd"));
     }
 
     #[test]

@@ -2,9 +2,16 @@
 //! failed and its status, and continues.
 //!
 //! A check follows each complete command, so the end of each command must be found: a loop may span several
-//! lines. The scan follows quotes, substitutions and compound commands. Where it is ambiguous
+//! lines. The host's shell parses the lines, without executing them (`sh -n`). Where it finds no end
 //! (here-documents, `done` without a loop), all remaining lines count as one command, with one check at its
 //! end.
+
+use std::io;
+use std::process::Stdio;
+
+use crate::host::{self, Tool};
+
+const SHELL: Tool = Tool { name: "sh", package: "dash" };
 
 /// Beginning of the console line about a failed `init` line; the line's number follows.
 pub const INIT_FAILED: &str = "doorbell: init line ";
@@ -17,9 +24,9 @@ const CHECK: &str = "doorbell_init() { [ \"$1\" = 0 ] || echo \"doorbell: init l
                      return \"$1\"; }\n";
 
 /// Generates the file that `init` runs.
-pub(crate) fn checked(lines: &[String]) -> String {
+pub(crate) fn checked(lines: &[String]) -> io::Result<String> {
     let mut file = CHECK.to_owned();
-    for (first, command) in commands(lines) {
+    for (first, command) in commands(lines)? {
         command.iter().for_each(|line| file.push_str(&format!("{line}\n")));
         let is_code = |line: &&String| !line.trim().is_empty() && !line.trim_start().starts_with('#');
         let Some(text) = command.iter().find(is_code) else { continue };
@@ -27,183 +34,29 @@ pub(crate) fn checked(lines: &[String]) -> String {
         let shown: String = text.trim().chars().take(SHOWN_CHARS).collect();
         file.push_str(&format!("doorbell_init $? {} '{}{more}'\n", first + 1, shown.replace('\'', "'\\''")));
     }
-    file
+    Ok(file)
 }
 
 /// Splits the lines into commands, each with the index of its first line.
-fn commands(lines: &[String]) -> Vec<(usize, &[String])> {
-    let (mut found, mut begin, mut scan) = (Vec::new(), 0, Scan::default());
-    for (index, line) in lines.iter().enumerate() {
-        scan.line(line);
-        if scan.is_complete() {
-            found.push((begin, &lines[begin..=index]));
-            begin = index + 1;
+fn commands(lines: &[String]) -> io::Result<Vec<(usize, &[String])>> {
+    let (mut found, mut begin) = (Vec::new(), 0);
+    for end in 1..=lines.len() {
+        if end == lines.len() || is_complete(&lines[begin..end].join("\n"))? {
+            found.push((begin, &lines[begin..end]));
+            begin = end;
         }
     }
-    if begin < lines.len() {
-        found.push((begin, &lines[begin..]));
-    }
-    found
+    Ok(found)
 }
 
-/// A construct that is still open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Open {
-    Single,
-    Double,
-    Backtick,
-    /// `(`, including that of a substitution.
-    Paren,
-    /// `${`
-    Parameter,
-    Brace,
-    If,
-    Loop,
-    Case,
-}
-
-#[derive(Debug)]
-struct Scan {
-    open: Vec<Open>,
-    /// The command continues on the next line.
-    continued: bool,
-    /// A reserved word is recognized at this position.
-    at_command: bool,
-    word: String,
-    ambiguous: bool,
-}
-
-impl Default for Scan {
-    fn default() -> Self {
-        Scan { open: Vec::new(), continued: false, at_command: true, word: String::new(), ambiguous: false }
+/// Whether the host's shell accepts a text as it is. It would also accept a line whose continuation is missing,
+/// and a here-document without its end.
+fn is_complete(text: &str) -> io::Result<bool> {
+    let is_continued = text.ends_with('\\') && !text.ends_with("\\\\");
+    if is_continued || text.contains("<<") {
+        return Ok(false);
     }
-}
-
-impl Scan {
-    fn is_complete(&self) -> bool {
-        self.open.is_empty() && !self.continued && !self.ambiguous
-    }
-
-    fn line(&mut self, line: &str) {
-        self.continued = false;
-        let mut rest = line.chars().peekable();
-        let mut before = ' ';
-        while let Some(char) = rest.next() {
-            let next = rest.peek().copied();
-            if char == '\\' && self.top() != Some(Open::Single) {
-                self.continued = next.is_none();
-                self.word.push('\\');
-                rest.next();
-            } else if matches!(self.top(), Some(Open::Single | Open::Double | Open::Parameter)) {
-                self.quoted(char, before);
-            } else if char == '#' && self.word.is_empty() && before != '$' {
-                break;
-            } else {
-                self.plain(char, before, next);
-            }
-            before = char;
-        }
-        if !matches!(self.top(), Some(Open::Single | Open::Double | Open::Parameter)) {
-            self.end_word(None);
-            if !self.continued {
-                self.at_command = true;
-            }
-            let ends = line.trim_end();
-            self.continued |= ends.ends_with("&&") || ends.ends_with('|') || ends.ends_with("()");
-        }
-    }
-
-    fn top(&self) -> Option<Open> {
-        self.open.last().copied()
-    }
-
-    /// Handles a character inside quotes or `${`.
-    fn quoted(&mut self, char: char, before: char) {
-        let within = self.top();
-        match char {
-            '\'' if within == Some(Open::Single) => self.close(Open::Single),
-            _ if within == Some(Open::Single) => {}
-            '"' if within == Some(Open::Double) => self.close(Open::Double),
-            '}' if within == Some(Open::Parameter) => self.close(Open::Parameter),
-            '"' => self.open.push(Open::Double),
-            '\'' if !self.open.contains(&Open::Double) => self.open.push(Open::Single),
-            '`' => self.open.push(Open::Backtick),
-            '(' if before == '$' => {
-                self.open.push(Open::Paren);
-                self.at_command = true;
-            }
-            '{' if before == '$' => self.open.push(Open::Parameter),
-            _ => {}
-        }
-    }
-
-    /// Handles a character outside quotes.
-    fn plain(&mut self, char: char, before: char, next: Option<char>) {
-        match char {
-            '\'' => self.open_in_word(Open::Single),
-            '"' => self.open_in_word(Open::Double),
-            '{' if before == '$' => self.open_in_word(Open::Parameter),
-            '`' if self.top() == Some(Open::Backtick) => {
-                self.end_word(None);
-                self.close(Open::Backtick);
-            }
-            '`' | '(' => {
-                self.end_word(Some(char));
-                self.open.push(if char == '(' { Open::Paren } else { Open::Backtick });
-                self.at_command = true;
-            }
-            ')' => {
-                self.end_word(Some(')'));
-                // A pattern may end with `)` without a `(` before it.
-                let is_pattern = self.top() == Some(Open::Case);
-                if !is_pattern {
-                    self.close(Open::Paren);
-                }
-                self.at_command = is_pattern;
-            }
-            '<' if next == Some('<') => self.ambiguous = true,
-            ';' | '&' | '|' => {
-                self.end_word(None);
-                self.at_command = true;
-            }
-            _ if char.is_whitespace() => self.end_word(None),
-            _ => self.word.push(char),
-        }
-    }
-
-    /// A word with quotes is not a reserved word.
-    fn open_in_word(&mut self, open: Open) {
-        self.word.push('"');
-        self.open.push(open);
-    }
-
-    fn close(&mut self, open: Open) {
-        self.ambiguous |= self.open.pop() != Some(open);
-    }
-
-    fn end_word(&mut self, ended_by: Option<char>) {
-        let word = std::mem::take(&mut self.word);
-        if word.is_empty() {
-            return;
-        }
-        let is_pattern = ended_by == Some(')') && self.top() == Some(Open::Case);
-        if !self.at_command || is_pattern {
-            return;
-        }
-        self.at_command =
-            matches!(word.as_str(), "if" | "then" | "elif" | "else" | "while" | "until" | "do" | "{" | "!");
-        match word.as_str() {
-            "if" => self.open.push(Open::If),
-            "for" | "while" | "until" => self.open.push(Open::Loop),
-            "case" => self.open.push(Open::Case),
-            "{" => self.open.push(Open::Brace),
-            "fi" => self.close(Open::If),
-            "done" => self.close(Open::Loop),
-            "esac" => self.close(Open::Case),
-            "}" => self.close(Open::Brace),
-            _ => {}
-        }
-    }
+    Ok(host::command(SHELL).args(["-n", "-c", text]).stderr(Stdio::null()).status()?.success())
 }
 
 #[cfg(test)]
@@ -218,12 +71,12 @@ mod tests {
 
     /// The first lines of the commands, counted from 1.
     fn begins(text: &str) -> Vec<usize> {
-        commands(&lines(text)).iter().map(|(first, _)| first + 1).collect()
+        commands(&lines(text)).unwrap().iter().map(|(first, _)| first + 1).collect()
     }
 
     /// Output of the generated file in the host's shell.
     fn run(text: &str) -> String {
-        let out = Command::new("sh").arg("-c").arg(checked(&lines(text))).output().unwrap();
+        let out = Command::new("sh").arg("-c").arg(checked(&lines(text)).unwrap()).output().unwrap();
         assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8(out.stdout).unwrap()
     }
@@ -262,7 +115,7 @@ mod tests {
     fn the_built_in_recipes_init_lines_are_valid_shell() {
         for builtin in crate::BUILTIN {
             let recipe = crate::Recipe::load(builtin.name).unwrap();
-            let own = checked(&recipe.spec.init);
+            let own = checked(&recipe.spec.init).unwrap();
             let out = Command::new("sh").args(["-n", "-c", &own]).output().unwrap();
             assert!(out.status.success(), "{}: {own}", builtin.name);
         }

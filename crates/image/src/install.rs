@@ -10,17 +10,8 @@ use std::path::Path;
 use crate::cpio::Node;
 use crate::error::ImageError;
 
-/// Documentation, translations and shell completions.
-const LEFT_OUT: &[&str] = &[
-    "usr/share/bash-completion",
-    "usr/share/bug",
-    "usr/share/doc",
-    "usr/share/info",
-    "usr/share/lintian",
-    "usr/share/locale",
-    "usr/share/man",
-    "usr/share/zsh",
-];
+/// Folders in `usr/share` with documentation, translations and shell completions.
+const LEFT_OUT: &str = "bash-completion bug doc info lintian locale man zsh";
 
 /// All files in a folder of unpacked packages, by path in the guest.
 pub(crate) fn files(root: &Path) -> Result<BTreeMap<String, Node>, ImageError> {
@@ -32,7 +23,8 @@ pub(crate) fn files(root: &Path) -> Result<BTreeMap<String, Node>, ImageError> {
             let on_host = entry.map_err(ImageError::io("read", &on_host))?.path();
             let Some(name) = on_host.file_name().and_then(|name| name.to_str()) else { continue };
             let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
-            if LEFT_OUT.contains(&path.as_str()) {
+            if path.strip_prefix("usr/share/").is_some_and(|name| LEFT_OUT.split(' ').any(|out| out == name))
+            {
                 continue;
             }
             let meta = on_host.symlink_metadata().map_err(ImageError::io("read", &on_host))?;

@@ -135,15 +135,7 @@ fn unreadable(text: &[u8], error: &serde_json::Error) -> String {
 impl PackageRecord {
     /// The package, without its dependencies, which the record does not have.
     pub(crate) fn package(&self) -> Package {
-        Package {
-            name: self.name.clone(),
-            version: self.version.clone(),
-            architecture: self.architecture.clone(),
-            depends: Vec::new(),
-            size_bytes: self.size_bytes,
-            sha256: self.sha256.clone(),
-            path: None,
-        }
+        Package { record: self.clone(), depends: Vec::new(), path: None }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::apt::{Apt, Fetched, Route, Setup};
+use crate::apt::{Apt, Fetched, Route};
 use crate::builder::BuildOptions;
 use crate::confine::Bounds;
 use crate::error::ImageError;
@@ -35,31 +35,6 @@ pub(crate) struct Packages {
     pub debs: Vec<PathBuf>,
     /// Index paragraphs of these packages and possibly of others.
     pub index: String,
-}
-
-/// Sets up the private apt for a suite and an architecture.
-pub(crate) fn set_up_apt(suite: &str, architecture: &str, options: &BuildOptions) -> Result<Apt, ImageError> {
-    set_up(suite, architecture, false, options)
-}
-
-/// Sets up the private apt for a suite's source packages.
-pub(crate) fn set_up_sources(suite: &str, options: &BuildOptions) -> Result<Apt, ImageError> {
-    // Source packages do not depend on the architecture.
-    set_up(suite, "amd64", true, options)
-}
-
-fn set_up(suite: &str, architecture: &str, sources: bool, options: &BuildOptions) -> Result<Apt, ImageError> {
-    let mirror = mirror(options)?;
-    let keyring =
-        options.keyring.clone().or_else(|| environment("DOORBELL_DEBIAN_KEYRING").map(PathBuf::from));
-    Apt::set_up(&Setup {
-        cache: &options.cache_dir,
-        suite,
-        architecture,
-        mirror: &mirror,
-        keyring: keyring.as_deref(),
-        sources,
-    })
 }
 
 /// The archive's address: the given one, else the environment's, else the host's own.
@@ -113,7 +88,7 @@ pub(crate) fn locked(
     let mut wanted = lock_file.packages();
     for package in &mut wanted {
         let Some(exact) = recipe.exact.package(&package.name) else { continue };
-        if exact.record() != package.record() {
+        if exact.record != package.record {
             let problem = format!(
                 "it has {} {}, but the recipe pins {} {}; write it again with: doorbell image lock RECIPE --out {}",
                 package.name,
@@ -242,5 +217,5 @@ pub(crate) fn resolve(recipe: &Recipe, index: &str) -> Result<Vec<Package>, Imag
 
 /// The packages as recorded in a manifest and a lock file.
 pub(crate) fn records(packages: &[Package]) -> Vec<PackageRecord> {
-    packages.iter().map(Package::record).collect()
+    packages.iter().map(|package| package.record.clone()).collect()
 }

@@ -6,6 +6,7 @@
 //! The user vouches for the file, as for the recipe; it replaces the archive's signature.
 
 use crate::index::{Index, Package, field, paragraphs};
+use crate::manifest::PackageRecord;
 use crate::recipe::{is_plain_name, is_relative_path};
 
 /// The pinned packages of a recipe and of those that it extends.
@@ -47,7 +48,7 @@ impl PinnedPackages {
 }
 
 fn check(package: &Package, architecture: &str) -> Result<(), String> {
-    let Package { name, version, sha256, .. } = package;
+    let PackageRecord { name, version, sha256, .. } = &package.record;
     let plain = |c: char| c.is_ascii_alphanumeric() || "+-._:~".contains(c);
     if !version.starts_with(|c: char| c.is_ascii_digit()) || !version.chars().all(plain) {
         return Err(format!("package {name}: \"{version}\" is not a version"));

@@ -6,31 +6,33 @@ use doorbell_results::{PackageVersion, Provenance};
 use crate::image::Image;
 use crate::manifest::{Manifest, PackageRecord};
 
-/// The image's provenance.
-pub(crate) fn provenance(image: &Image) -> Provenance {
-    let manifest = image.manifest();
-    let kernel = kernel(manifest);
-    let is_included = |package: &&PackageRecord| {
-        manifest.named.contains(&package.name)
-            || package.name == "libc6"
-            || kernel.is_some_and(|kernel| kernel.name == package.name)
-    };
-    let version = |package: &PackageRecord| PackageVersion {
-        name: package.name.clone(),
-        version: package.version.clone(),
-        sha256: package.sha256.clone(),
-    };
-    Provenance {
-        image: manifest.image.clone(),
-        image_sha256: image.hash(),
-        recipe_sha256: manifest.recipe_sha256.clone(),
-        suite: manifest.suite.clone(),
-        architecture: manifest.architecture.clone(),
-        kernel_release: manifest.kernel_release.clone(),
-        kernel_version: kernel.map(|package| package.version.clone()),
-        dpdk_version: dpdk(manifest).map(|package| package.version.clone()),
-        compiler: manifest.compiler.clone(),
-        packages: manifest.packages.iter().filter(is_included).map(version).collect(),
+impl Image {
+    /// The image's provenance, as results state it.
+    pub fn provenance(&self) -> Provenance {
+        let manifest = self.manifest();
+        let kernel = kernel(manifest);
+        let is_included = |package: &&PackageRecord| {
+            manifest.named.contains(&package.name)
+                || package.name == "libc6"
+                || kernel.is_some_and(|kernel| kernel.name == package.name)
+        };
+        let version = |package: &PackageRecord| PackageVersion {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            sha256: package.sha256.clone(),
+        };
+        Provenance {
+            image: manifest.image.clone(),
+            image_sha256: self.hash(),
+            recipe_sha256: manifest.recipe_sha256.clone(),
+            suite: manifest.suite.clone(),
+            architecture: manifest.architecture.clone(),
+            kernel_release: manifest.kernel_release.clone(),
+            kernel_version: kernel.map(|package| package.version.clone()),
+            dpdk_version: dpdk(manifest).map(|package| package.version.clone()),
+            compiler: manifest.compiler.clone(),
+            packages: manifest.packages.iter().filter(is_included).map(version).collect(),
+        }
     }
 }
 

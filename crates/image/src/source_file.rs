@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use doorbell_files as files;
 
-use crate::apt::Fetched;
+use crate::apt::{Apt, Fetched};
 use crate::builder::BuildOptions;
 use crate::error::ImageError;
 use crate::host::{self, APT_CONFIG, APT_GET, GPGV, TAR, XZ};
-use crate::packages::set_up_sources;
 use crate::workspace::{Workspace, temporary};
 
 /// A file in a source package.
@@ -52,8 +51,8 @@ pub fn fetch_source_file(
     if path.is_file() {
         return Ok(path);
     }
-    host::require(&[APT_GET, APT_CONFIG, GPGV, TAR, XZ], Some(host::search_path().as_os_str()))?;
-    let apt = set_up_sources(wanted.suite, options)?.with_lock(workspace.cache_lock())?;
+    host::require(&[APT_GET, APT_CONFIG, GPGV, TAR, XZ], &host::search_path())?;
+    let apt = Apt::set_up(wanted.suite, None, options, workspace.cache_lock())?;
     if options.offline {
         let what = format!("the source package {}", wanted.package);
         return Err(ImageError::Offline { what, cache: options.cache_dir.clone() });

@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::index::paragraphs;
+
 /// An archive that a source file names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
@@ -83,27 +85,17 @@ fn parse_one_line(text: &str) -> Vec<Entry> {
 
 /// Parses paragraphs of `Field: value`, continued by lines that start with white space.
 fn parse_deb822(text: &str) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    let mut paragraph: Vec<(String, String)> = Vec::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')).chain([""]) {
-        if line.trim().is_empty() {
-            entries.extend(entries_of(&paragraph));
-            paragraph.clear();
-        } else if line.starts_with([' ', '\t']) {
-            if let Some((_, value)) = paragraph.last_mut() {
-                value.push('\n');
-                value.push_str(line.trim());
-            }
-        } else if let Some((field, value)) = line.split_once(':') {
-            paragraph.push((field.trim().to_ascii_lowercase(), value.trim().to_owned()));
-        }
-    }
-    entries
+    let lines = text.lines().filter(|line| !line.starts_with('#')).map(str::trim_end);
+    let text = lines.collect::<Vec<_>>().join("\n").replace("\n ", " ").replace("\n\t", " ");
+    paragraphs(&text).flat_map(entries_of).collect()
 }
 
-fn entries_of(paragraph: &[(String, String)]) -> Vec<Entry> {
+fn entries_of(paragraph: &str) -> Vec<Entry> {
     let field = |name: &str| {
-        paragraph.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value.as_str())
+        let mut fields = paragraph.lines().filter_map(|line| line.split_once(':'));
+        fields
+            .find(|(field, _)| field.trim().eq_ignore_ascii_case(name))
+            .map_or("", |(_, value)| value.trim())
     };
     let words = |name: &str| field(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let disabled = ["no", "false", "without", "off", "disable"]

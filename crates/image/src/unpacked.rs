@@ -5,18 +5,18 @@
 //! rename. A link, named by a hash of the request, points to it, so it is found again without the suite's
 //! index.
 
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use doorbell_files as files;
 use sha2::{Digest, Sha256};
 
+use crate::apt::Apt;
 use crate::builder::{BuildOptions, unpack};
 use crate::error::ImageError;
-use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
+use crate::host;
 use crate::index::{Index, Package};
-use crate::packages::{fetch, index_of_suite, set_up_apt};
+use crate::packages::{fetch, index_of_suite};
 use crate::workspace::{Workspace, temporary};
 
 /// Number of hash digits in a folder's name.
@@ -82,9 +82,8 @@ pub fn fetch_unpacked(
     if let Some(present) = find_unpacked(wanted, folder) {
         return Ok(present);
     }
-    let tools = [APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
-    host::require(&tools, Some(host::search_path().as_os_str()))?;
-    let apt = set_up_apt(wanted.suite, wanted.architecture, &options)?.with_lock(workspace.cache_lock())?;
+    host::require(&host::FETCHING, &host::search_path())?;
+    let apt = Apt::set_up(wanted.suite, Some(wanted.architecture), &options, workspace.cache_lock())?;
     let index = index_of_suite((wanted.suite, wanted.architecture), &apt, &options, progress)?;
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let all = Index::new(&index.text).closure(&owned(wanted.roots), &owned(wanted.leave_out));
@@ -96,8 +95,6 @@ pub fn fetch_unpacked(
         progress("unpacking");
         let fresh = temporary(&workspace.parent, &workspace.building_prefix())?;
         unpack(debs.iter(), fresh.path(), &workspace)?;
-        let readable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(fresh.path(), readable).map_err(ImageError::io("change", fresh.path()))?;
         files::sync_tree(fresh.path()).map_err(ImageError::io("write", fresh.path()))?;
         files::put_in_place(fresh.path(), &path).map_err(ImageError::io("create", &path))?;
     }
@@ -126,14 +123,15 @@ mod tests {
             Unpacked { leave_out: &["b"], ..WANTED },
         ];
         assert!(others.iter().all(|other| other.link(folder) != WANTED.link(folder)));
-        let package = |version: &str| Package {
-            name: "a".into(),
-            version: version.into(),
-            architecture: "amd64".into(),
-            depends: Vec::new(),
-            size_bytes: 0,
-            sha256: "00".into(),
-            path: None,
+        let package = |version: &str| {
+            crate::manifest::PackageRecord {
+                name: "a".into(),
+                version: version.into(),
+                architecture: "amd64".into(),
+                size_bytes: 0,
+                sha256: "00".into(),
+            }
+            .package()
         };
         assert_ne!(folder_name(&[package("1")]), folder_name(&[package("2")]));
     }
@@ -143,7 +141,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         symlink("gone", WANTED.link(folder.path())).unwrap();
         assert_eq!(find_unpacked(&WANTED, folder.path()), None);
-        fs::create_dir(folder.path().join("gone")).unwrap();
+        std::fs::create_dir(folder.path().join("gone")).unwrap();
         assert!(find_unpacked(&WANTED, folder.path()).is_some());
     }
 }

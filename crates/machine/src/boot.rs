@@ -1,7 +1,7 @@
 //! Boot: loads firmware, kernel and initial RAM file system into a new machine.
 
 use doorbell_platform::device_tree;
-use doorbell_platform::{BootImages, BootLayout, DeviceTreeConfig, DeviceTreeError, Payload};
+use doorbell_platform::{BootImages, BootLayout, DeviceTreeConfig, DeviceTreeError};
 use doorbell_sim::Phase;
 
 use crate::events::Event;
@@ -60,7 +60,7 @@ impl Machine {
         let tree = device_tree::build(&DeviceTreeConfig {
             harts: platform.harts,
             threads: platform.threads,
-            isa: device_tree::isa(platform.sstc, platform.interrupts),
+            sstc: platform.sstc,
             interrupts: platform.interrupts,
             mmu: platform.mmu,
             timebase: platform.timebase,
@@ -70,26 +70,18 @@ impl Machine {
             seed: platform.boot_seed,
             disks: self.disks.len() as u32,
         })?;
-        let hand_over = layout.hand_over(&tree)?;
-        for load in &hand_over.loads {
-            let bytes = match load.payload {
-                Payload::Firmware => &guest.firmware,
-                Payload::Kernel => &guest.kernel,
-                Payload::Initrd => &guest.initramfs,
-                Payload::DeviceTree => &tree,
-            };
-            assert!(self.ram.store(load.addr, bytes), "a boot layout fits in RAM");
+        self.reset_rom = layout.reset_rom(&tree)?;
+        for (addr, bytes) in layout.loads(&images, &tree) {
+            assert!(self.ram.store(addr, bytes), "a boot layout fits in RAM");
         }
-        self.reset_rom = hand_over.reset_rom.clone();
         let is_opensbi = guest.firmware.windows(OPENSBI.len()).any(|bytes| bytes == OPENSBI);
         let others_start = self.slot_clocks().next().expect("a machine has a hart").edge(OTHERS_START);
         for (id, hart) in self.harts.iter_mut().enumerate() {
             // The reset ROM's few instructions are skipped, because harts cannot fetch from devices. Hart 0
             // leaves the ROM first.
-            let start = hand_over.at_firmware(id as u32);
-            hart.set_pc(start.pc);
-            for (register, value) in [(5, start.t0), (10, start.a0), (11, start.a1), (12, start.a2)] {
-                hart.set_reg(register, value);
+            hart.set_pc(layout.firmware.start);
+            for (register, value) in layout.registers(id as u32) {
+                hart.set_reg(register as usize, value);
             }
             if id > 0 && is_opensbi {
                 hart.hold();

@@ -11,10 +11,7 @@ use std::path::PathBuf;
 use doorbell_loadgen::LoadGenState;
 use doorbell_pcie::MessagesState;
 use doorbell_pcie::host_bridge::HostBridgeState;
-use doorbell_platform::clint::ClintState;
-use doorbell_platform::rtc::RtcState;
-use doorbell_platform::syscon::SysconState;
-use doorbell_platform::uart::UartState;
+use doorbell_platform::{Clint, Rtc, Syscon, Uart};
 use doorbell_riscv::HART_STATE_VERSION;
 use doorbell_sim::event::QueueState;
 use doorbell_sim::ram::PAGE_BYTES;
@@ -270,11 +267,11 @@ impl Machine {
             }
             snapshot.put(&format!("hart{index}"), HART_STATE_VERSION, &state);
         }
-        snapshot.put("clint", ClintState::VERSION, &self.clint.save());
+        snapshot.put("clint", Clint::VERSION, &self.clint);
         self.interrupts.save(&self.harts, &mut snapshot);
-        snapshot.put("uart", UartState::VERSION, &self.uart.save());
-        snapshot.put("rtc", RtcState::VERSION, &self.rtc.save());
-        snapshot.put("syscon", SysconState::VERSION, &self.syscon.save());
+        snapshot.put("uart", Uart::VERSION, &self.uart);
+        snapshot.put("rtc", Rtc::VERSION, &self.rtc);
+        snapshot.put("syscon", Syscon::VERSION, &self.syscon);
         snapshot.put("pci", HostBridgeState::VERSION, &self.bridge.save());
         let messages = self.bridge.save_messages();
         if !messages.is_empty() {
@@ -333,11 +330,11 @@ impl Machine {
                 hart.rebase(slot);
             }
         }
-        self.clint.restore(snapshot.get("clint", ClintState::VERSION)?)?;
+        self.clint.restore(snapshot.get("clint", Clint::VERSION)?)?;
         self.interrupts.restore(&mut self.harts, snapshot)?;
-        self.uart.restore(snapshot.get("uart", UartState::VERSION)?)?;
-        self.rtc.restore(snapshot.get("rtc", RtcState::VERSION)?)?;
-        self.syscon.restore(snapshot.get("syscon", SysconState::VERSION)?)?;
+        self.uart.restore(snapshot.get("uart", Uart::VERSION)?)?;
+        self.rtc = snapshot.get("rtc", Rtc::VERSION)?;
+        self.syscon = snapshot.get("syscon", Syscon::VERSION)?;
         self.bridge.restore(snapshot.get("pci", HostBridgeState::VERSION)?)?;
         let has_messages = snapshot.has("pci.messages");
         let messages: Option<Vec<MessagesState>> =

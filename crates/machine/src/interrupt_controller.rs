@@ -1,9 +1,8 @@
 //! Interrupt controllers between device lines and harts: a PLIC, or an APLIC in front of the harts' interrupt
 //! files.
 
-use doorbell_platform::imsic::{self, ImsicState, ImsicStats};
-use doorbell_platform::plic::PlicState;
-use doorbell_platform::{Aplic, InterruptsKind, Plic, PlicConfig};
+use doorbell_platform::imsic::{self, ImsicStats};
+use doorbell_platform::{Aplic, InterruptsKind, Plic};
 use doorbell_riscv::{AiaState, Hart};
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 
@@ -24,7 +23,7 @@ impl InterruptController {
     /// The controller's state after reset.
     pub fn new(kind: InterruptsKind, harts: u32) -> InterruptController {
         match kind {
-            InterruptsKind::Plic => InterruptController::Plic(Plic::new(PlicConfig::virt(harts))),
+            InterruptsKind::Plic => InterruptController::Plic(Plic::new(harts)),
             InterruptsKind::Aia => {
                 InterruptController::Aia { aplic: Box::default(), stats: ImsicStats::default() }
             }
@@ -44,10 +43,10 @@ impl InterruptController {
     /// Saves its sections, including those of the harts' interrupt files.
     pub fn save(&self, harts: &[Hart], snapshot: &mut Snapshot) {
         match self {
-            InterruptController::Plic(plic) => snapshot.put("plic", PlicState::VERSION, &plic.save()),
+            InterruptController::Plic(plic) => snapshot.put("plic", Plic::VERSION, plic),
             InterruptController::Aia { aplic, stats } => {
-                snapshot.put("aplic", Aplic::VERSION, &aplic.save());
-                snapshot.put("imsic", ImsicState::VERSION, &ImsicState { stats: stats.clone() });
+                snapshot.put("aplic", Aplic::VERSION, &**aplic);
+                snapshot.put("imsic", imsic::VERSION, stats);
                 for (index, hart) in harts.iter().enumerate() {
                     let files = hart.save_aia().expect("each hart has interrupt files");
                     snapshot.put(&files_of(index), AiaState::VERSION, &files);
@@ -59,10 +58,10 @@ impl InterruptController {
     /// Restores the sections, after the harts have restored theirs.
     pub fn restore(&mut self, harts: &mut [Hart], snapshot: &Snapshot) -> Result<(), SnapshotError> {
         match self {
-            InterruptController::Plic(plic) => plic.restore(snapshot.get("plic", PlicState::VERSION)?),
+            InterruptController::Plic(plic) => plic.restore(snapshot.get("plic", Plic::VERSION)?),
             InterruptController::Aia { aplic, stats } => {
                 aplic.restore(snapshot.get("aplic", Aplic::VERSION)?)?;
-                *stats = snapshot.get::<ImsicState>("imsic", ImsicState::VERSION)?.stats;
+                *stats = snapshot.get("imsic", imsic::VERSION)?;
                 for (index, hart) in harts.iter_mut().enumerate() {
                     hart.restore_aia(snapshot.get(&files_of(index), AiaState::VERSION)?)?;
                 }

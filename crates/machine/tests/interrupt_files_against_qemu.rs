@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use doorbell_assembler::*;
 use doorbell_machine::{Limits, Machine, MachineConfig};
 use doorbell_platform::{InterruptsKind, map};
 use doorbell_qtest::Qtest;
-use doorbell_riscv::assembler::*;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{AccessSize, PhysAddr, Ps};
 

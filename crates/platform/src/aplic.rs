@@ -146,12 +146,6 @@ pub struct Aplic {
     pub stats: AplicStats,
 }
 
-impl Default for Aplic {
-    fn default() -> Aplic {
-        Aplic::new()
-    }
-}
-
 fn word_and_bit(source: u32) -> (usize, u32) {
     (source as usize / 32, 1 << (source % 32))
 }
@@ -265,15 +259,17 @@ impl Domain {
     }
 }
 
-impl Aplic {
-    /// The version of the saved state's layout.
-    pub const VERSION: u32 = 1;
-
-    /// An APLIC after reset.
-    pub fn new() -> Aplic {
+/// An APLIC after reset.
+impl Default for Aplic {
+    fn default() -> Aplic {
         let domains = [Domain::new(), Domain::new()];
         Aplic { level: [0; WORDS], domains, addresses: [0; 4], stats: AplicStats::default() }
     }
+}
+
+impl Aplic {
+    /// The version of the saved state's layout.
+    pub const VERSION: u32 = 1;
 
     /// Drives a source's wire.
     pub fn set_level(&mut self, source: u32, level: bool) {
@@ -408,11 +404,6 @@ impl Aplic {
         let group = hart >> width & ((1 << group_width) - 1);
         let within = hart & ((1 << width) - 1);
         (base | group << (group_shift + 12) | within << shift) << 12
-    }
-
-    /// Saves the state.
-    pub fn save(&self) -> Aplic {
-        self.clone()
     }
 
     /// Restores a saved state if it is consistent.

@@ -26,10 +26,17 @@ pub(crate) const FW_DYNAMIC_VERSION: u64 = 2;
 const NEXT_MODE_SUPERVISOR: u64 = 1;
 const NO_OPTIONS: u64 = 0;
 
-/// Offsets in the reset ROM, after its six instructions.
-const ROM_START_ADDRESS: usize = 0x18;
-const ROM_DEVICE_TREE_ADDRESS: usize = 0x20;
-const ROM_DYNAMIC_INFO: usize = 0x28;
+/// Instructions of the reset ROM, as in QEMU's. The firmware's and the device tree's address follow.
+const ROM_CODE: [u32; 6] = [
+    0x0000_0297, // auipc t0, 0
+    0x0282_8613, // addi a2, t0, 0x28
+    0xf140_2573, // csrr a0, mhartid
+    0x0202_b583, // ld a1, 0x20(t0)
+    0x0182_b283, // ld t0, 0x18(t0)
+    0x0002_8067, // jr t0
+];
+/// Offset of `struct fw_dynamic_info` in the reset ROM.
+const ROM_DYNAMIC_INFO: u64 = 0x28;
 
 /// The files to boot.
 #[derive(Clone, Copy, Debug)]
@@ -67,14 +74,6 @@ pub enum BootError {
         /// The least RAM size.
         needed: Bytes,
     },
-    /// The RAM does not fit into the address map.
-    #[error("the map has no room for {ram} of RAM; use a multiple of 4KiB up to {limit}")]
-    RamSize {
-        /// The configured RAM size.
-        ram: Bytes,
-        /// The largest RAM size.
-        limit: Bytes,
-    },
     /// The device tree is too large.
     #[error("the device tree has {found} bytes; there is room for {room}")]
     DeviceTree {
@@ -98,60 +97,9 @@ pub struct BootLayout {
     pub device_tree: u64,
 }
 
-/// The source of a load's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Payload {
-    /// [`BootImages::firmware`].
-    Firmware,
-    /// [`BootImages::kernel`].
-    Kernel,
-    /// [`BootImages::initrd`].
-    Initrd,
-    /// The device tree passed to [`BootLayout::hand_over`].
-    DeviceTree,
-}
-
-/// Bytes to load into RAM before the first instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// The destination.
-    pub addr: PhysAddr,
-    /// The bytes.
-    pub payload: Payload,
-}
-
-/// Initial register values of a hart; all other registers are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HartReset {
-    /// Program counter.
-    pub pc: u64,
-    /// The hart's number.
-    pub a0: u64,
-    /// The device tree's address.
-    pub a1: u64,
-    /// The address of `fw_dynamic_info`.
-    pub a2: u64,
-    /// The firmware's address, to which the reset ROM jumps by t0.
-    pub t0: u64,
-}
-
-/// Everything the machine needs to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandOver {
-    /// The loads into RAM.
-    pub loads: Vec<Load>,
-    /// The contents of the reset ROM from its first byte.
-    pub reset_rom: Vec<u8>,
-    device_tree: u64,
-}
-
 impl BootLayout {
     /// Computes the positions in a machine with this much RAM.
     pub fn plan(ram: Bytes, images: &BootImages) -> Result<BootLayout, BootError> {
-        let limit = Bytes(map::RAM_LIMIT - map::RAM_BASE);
-        if ram > limit || !ram.0.is_multiple_of(PAGE_BYTES) {
-            return Err(BootError::RamSize { ram, limit });
-        }
         let kernel = LinuxImage::parse(images.kernel)?;
         let found = images.firmware.len() as u64;
         if found == 0 || found > kernel.text_offset {
@@ -183,41 +131,33 @@ impl BootLayout {
         })
     }
 
-    /// Completes the hand-over with the device tree, whose contents depend on this layout.
-    pub fn hand_over(&self, device_tree: &[u8]) -> Result<HandOver, BootError> {
+    /// The addresses and bytes to load into RAM before the first instruction.
+    pub fn loads<'a>(&self, images: &BootImages<'a>, device_tree: &'a [u8]) -> Vec<(PhysAddr, &'a [u8])> {
+        let fixed = [
+            (self.firmware.start, images.firmware),
+            (self.kernel.start, images.kernel),
+            (self.device_tree, device_tree),
+        ];
+        let initrd = self.initrd.as_ref().map(|range| range.start).zip(images.initrd);
+        fixed.into_iter().chain(initrd).map(|(addr, bytes)| (PhysAddr(addr), bytes)).collect()
+    }
+
+    /// The contents of the reset ROM from its first byte. The device tree's contents depend on this layout.
+    pub fn reset_rom(&self, device_tree: &[u8]) -> Result<Vec<u8>, BootError> {
         let room = DEVICE_TREE_ROOM_BYTES - DEVICE_TREE_GROWTH_BYTES;
         let found = device_tree.len() as u64;
         if found > room {
             return Err(BootError::DeviceTree { found, room });
         }
-        let mut loads = vec![
-            Load { addr: PhysAddr(self.firmware.start), payload: Payload::Firmware },
-            Load { addr: PhysAddr(self.kernel.start), payload: Payload::Kernel },
-            Load { addr: PhysAddr(self.device_tree), payload: Payload::DeviceTree },
-        ];
-        if let Some(initrd) = &self.initrd {
-            loads.push(Load { addr: PhysAddr(initrd.start), payload: Payload::Initrd });
-        }
-        let reset_rom = reset_rom(self.firmware.start, self.device_tree, &dynamic_info(self.kernel.start));
-        Ok(HandOver { loads, reset_rom, device_tree: self.device_tree })
-    }
-}
-
-impl HandOver {
-    /// The state of a hart that starts directly at the firmware: the same as after the reset ROM.
-    pub fn at_firmware(&self, hart: u32) -> HartReset {
-        HartReset {
-            pc: map::RAM_BASE,
-            a0: u64::from(hart),
-            a1: self.device_tree,
-            a2: map::get(RegionId::ResetRom).base + ROM_DYNAMIC_INFO as u64,
-            t0: map::RAM_BASE,
-        }
+        Ok(reset_rom(self.firmware.start, self.device_tree, &dynamic_info(self.kernel.start)))
     }
 
-    /// The state of a hart that starts at the reset ROM.
-    pub fn at_reset_rom(&self) -> HartReset {
-        HartReset { pc: map::get(RegionId::ResetRom).base, a0: 0, a1: 0, a2: 0, t0: 0 }
+    /// The registers, by number, of a hart that starts directly at the firmware: the same as after the reset
+    /// ROM. All others are zero.
+    pub fn registers(&self, hart: u32) -> [(u32, u64); 4] {
+        let info = map::get(RegionId::ResetRom).base + ROM_DYNAMIC_INFO;
+        // t0, a0, a1 and a2.
+        [(5, self.firmware.start), (10, hart.into()), (11, self.device_tree), (12, info)]
     }
 }
 
@@ -231,33 +171,8 @@ fn dynamic_info(kernel: u64) -> Vec<u8> {
         .collect()
 }
 
-const ZERO: u32 = 0;
-const T0: u32 = 5;
-const A0: u32 = 10;
-const A1: u32 = 11;
-const A2: u32 = 12;
-const CSR_MHARTID: u32 = 0xf14;
-
-/// An I-type instruction (unprivileged architecture, "Base instruction formats").
-const fn i_type(opcode: u32, funct3: u32, rd: u32, rs1: u32, immediate: u32) -> u32 {
-    immediate << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode
-}
-
-const fn ld(rd: u32, rs1: u32, offset: usize) -> u32 {
-    i_type(0x03, 3, rd, rs1, offset as u32)
-}
-
 fn reset_rom(firmware: u64, device_tree: u64, info: &[u8]) -> Vec<u8> {
-    let code = [
-        T0 << 7 | 0x17,                                   // auipc t0, 0
-        i_type(0x13, 0, A2, T0, ROM_DYNAMIC_INFO as u32), // addi a2, t0, info
-        i_type(0x73, 2, A0, ZERO, CSR_MHARTID),           // csrr a0, mhartid
-        ld(A1, T0, ROM_DEVICE_TREE_ADDRESS),
-        ld(T0, T0, ROM_START_ADDRESS),
-        i_type(0x67, 0, ZERO, T0, 0), // jr t0
-    ];
-    let mut rom: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    assert_eq!(rom.len(), ROM_START_ADDRESS);
+    let mut rom: Vec<u8> = ROM_CODE.into_iter().flat_map(u32::to_le_bytes).collect();
     rom.extend(firmware.to_le_bytes());
     rom.extend(device_tree.to_le_bytes());
     rom.extend(info);

@@ -6,7 +6,6 @@
 //! Only aligned words are accepted. There is no `seteipnum_be`, which is optional for little-endian systems.
 
 use doorbell_sim::AccessSize;
-use serde::{Deserialize, Serialize};
 
 use crate::registers::{Access, Register, find};
 
@@ -21,16 +20,11 @@ pub enum ImsicRegister {
     SetPendingNumber,
 }
 
+use ImsicRegister as R;
+
 /// The register table of a file's page.
-pub const REGISTERS: [Register<ImsicRegister>; 1] = [Register::one(
-    ImsicRegister::SetPendingNumber,
-    "seteipnum_le",
-    0,
-    4,
-    0,
-    Access::WriteOnly,
-    "AIA, IMSIC",
-)];
+pub const REGISTERS: [Register<ImsicRegister>; 1] =
+    [Register::one(R::SetPendingNumber, "seteipnum_le", 0, 4, 0, Access::WriteOnly, "AIA, IMSIC")];
 
 doorbell_sim::stats! {
     /// IMSIC counters.
@@ -57,17 +51,8 @@ pub fn is_message(offset: u64, size: AccessSize) -> bool {
     size == AccessSize::B4 && find(&REGISTERS, offset, size).is_some()
 }
 
-/// The saved state, without the files, which the harts save.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImsicState {
-    /// The counters.
-    pub stats: ImsicStats,
-}
-
-impl ImsicState {
-    /// The version of this layout.
-    pub const VERSION: u32 = 1;
-}
+/// Version of the saved state: [`ImsicStats`].
+pub const VERSION: u32 = 1;
 
 #[cfg(test)]
 mod tests {

@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn registers_have_their_manuals_names() {
-        let mut uart = Uart::new();
+        let mut uart = Uart::default();
         let name =
             |uart: &Uart, id, offset, writing| register_name(id, offset, AccessSize::B4, uart, writing);
         assert_eq!(name(&uart, RegionId::Plic, 4 * 33, true), "priority[33]");

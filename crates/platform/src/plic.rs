@@ -37,41 +37,19 @@ pub enum PlicRegister {
     ClaimComplete,
 }
 
+use PlicRegister as R;
+
 /// The register table.
 pub const REGISTERS: [Register<PlicRegister>; 5] = [
-    Register::one(PlicRegister::Priority, "priority", 0x0, 4, 0, Access::ReadWrite, "PLIC 4").array(1024, 4),
-    Register::one(PlicRegister::Pending, "pending", 0x1000, 4, 0, Access::ReadOnly, "PLIC 5").array(32, 4),
-    Register::one(PlicRegister::Enable, "enable", 0x2000, 4, 0, Access::ReadWrite, "PLIC 6")
+    Register::one(R::Priority, "priority", 0x0, 4, 0, Access::ReadWrite, "PLIC 4").array(1024, 4),
+    Register::one(R::Pending, "pending", 0x1000, 4, 0, Access::ReadOnly, "PLIC 5").array(32, 4),
+    Register::one(R::Enable, "enable", 0x2000, 4, 0, Access::ReadWrite, "PLIC 6")
         .array(MAX_CONTEXTS as u64 * ENABLE_WORDS_PER_CONTEXT as u64, 4),
-    Register::one(PlicRegister::Threshold, "threshold", 0x20_0000, 4, 0, Access::ReadWrite, "PLIC 7")
+    Register::one(R::Threshold, "threshold", 0x20_0000, 4, 0, Access::ReadWrite, "PLIC 7")
         .array(MAX_CONTEXTS as u64, 0x1000),
-    Register::one(
-        PlicRegister::ClaimComplete,
-        "claim/complete",
-        0x20_0004,
-        4,
-        0,
-        Access::BothHaveEffects,
-        "PLIC 8-9",
-    )
-    .array(MAX_CONTEXTS as u64, 0x1000),
+    Register::one(R::ClaimComplete, "claim/complete", 0x20_0004, 4, 0, Access::BothHaveEffects, "PLIC 8-9")
+        .array(MAX_CONTEXTS as u64, 0x1000),
 ];
-
-/// Size of a PLIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlicConfig {
-    /// Interrupt sources, numbered from 1.
-    pub sources: u32,
-    /// Contexts: machine and supervisor mode of each hart, in this order.
-    pub contexts: u32,
-}
-
-impl PlicConfig {
-    /// The PLIC of a `virt` machine.
-    pub const fn virt(harts: u32) -> PlicConfig {
-        PlicConfig { sources: PLIC_SOURCES, contexts: 2 * harts }
-    }
-}
 
 doorbell_sim::stats! {
     /// PLIC counters.
@@ -95,9 +73,8 @@ struct Context {
 }
 
 /// The device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plic {
-    sources: u32,
     priority: Vec<u8>,
     level: Bits,
     pending: Bits,
@@ -109,40 +86,25 @@ pub struct Plic {
     pub stats: PlicStats,
 }
 
-/// The saved state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlicState {
-    priority: Vec<u8>,
-    level: Bits,
-    pending: Bits,
-    in_service: Bits,
-    contexts: Vec<Context>,
-    lines_changed: bool,
-    stats: PlicStats,
-}
-
-impl PlicState {
-    /// The version of this layout.
-    pub const VERSION: u32 = 1;
-}
-
 fn word_and_bit(source: u32) -> (usize, u32) {
     (source as usize / 32, 1 << (source % 32))
 }
 
 impl Plic {
+    /// Version of the saved state, which is the device itself.
+    pub const VERSION: u32 = 1;
+
     /// A PLIC after reset.
-    pub fn new(config: PlicConfig) -> Plic {
-        assert!((1..=MAX_SOURCES).contains(&config.sources), "a PLIC has 1 to {MAX_SOURCES} sources");
-        assert!((1..=MAX_CONTEXTS).contains(&config.contexts), "a PLIC has 1 to {MAX_CONTEXTS} contexts");
+    pub fn new(harts: u32) -> Plic {
+        let contexts = 2 * harts;
+        assert!((1..=MAX_CONTEXTS).contains(&contexts), "a PLIC has 1 to {MAX_CONTEXTS} contexts");
         let context = Context { enable: [0; WORDS], threshold: 0, line: false };
         Plic {
-            sources: config.sources,
-            priority: vec![0; config.sources as usize + 1],
+            priority: vec![0; PLIC_SOURCES as usize + 1],
             level: [0; WORDS],
             pending: [0; WORDS],
             in_service: [0; WORDS],
-            contexts: vec![context; config.contexts as usize],
+            contexts: vec![context; contexts as usize],
             lines_changed: false,
             stats: PlicStats::default(),
         }
@@ -150,19 +112,13 @@ impl Plic {
 
     /// Drives a source's line; returns whether a context's line has changed.
     pub fn set_level(&mut self, source: u32, level: bool) -> bool {
-        assert!((1..=self.sources).contains(&source), "the PLIC has no source {source}");
+        assert!((1..=PLIC_SOURCES).contains(&source), "the PLIC has no source {source}");
         let (word, bit) = word_and_bit(source);
         if (self.level[word] & bit != 0) == level {
             return false;
         }
         self.level[word] ^= bit;
         self.open_gateway(source) && self.update_lines()
-    }
-
-    /// The current level of a source's line.
-    pub fn level(&self, source: u32) -> bool {
-        let (word, bit) = word_and_bit(source);
-        self.level[word] & bit != 0
     }
 
     /// Whether a context's interrupt line is raised. Context 2·hart is machine mode, 2·hart + 1 supervisor
@@ -183,14 +139,14 @@ impl Plic {
             return 0;
         };
         let value = match hit.id {
-            PlicRegister::Priority => u32::from(self.priority[hit.index]),
-            PlicRegister::Pending => self.pending[hit.index],
-            PlicRegister::Enable => {
+            R::Priority => u32::from(self.priority[hit.index]),
+            R::Pending => self.pending[hit.index],
+            R::Enable => {
                 self.contexts[hit.index / ENABLE_WORDS_PER_CONTEXT].enable
                     [hit.index % ENABLE_WORDS_PER_CONTEXT]
             }
-            PlicRegister::Threshold => u32::from(self.contexts[hit.index].threshold),
-            PlicRegister::ClaimComplete => self.claim(hit.index),
+            R::Threshold => u32::from(self.contexts[hit.index].threshold),
+            R::ClaimComplete => self.claim(hit.index),
         };
         u64::from(value)
     }
@@ -203,16 +159,16 @@ impl Plic {
         };
         let value = value as u32;
         match hit.id {
-            PlicRegister::Priority if hit.index == 0 => return false,
-            PlicRegister::Priority => self.priority[hit.index] = value as u8 & MAX_PRIORITY,
-            PlicRegister::Pending => return false,
-            PlicRegister::Enable => {
+            R::Priority if hit.index == 0 => return false,
+            R::Priority => self.priority[hit.index] = value as u8 & MAX_PRIORITY,
+            R::Pending => return false,
+            R::Enable => {
                 let word = hit.index % ENABLE_WORDS_PER_CONTEXT;
                 let exists = self.existing(word);
                 self.contexts[hit.index / ENABLE_WORDS_PER_CONTEXT].enable[word] = value & exists;
             }
-            PlicRegister::Threshold => self.contexts[hit.index].threshold = value as u8 & MAX_PRIORITY,
-            PlicRegister::ClaimComplete => self.complete(hit.index, value),
+            R::Threshold => self.contexts[hit.index].threshold = value as u8 & MAX_PRIORITY,
+            R::ClaimComplete => self.complete(hit.index, value),
         }
         self.update_lines()
     }
@@ -220,20 +176,20 @@ impl Plic {
     fn decode(&self, offset: u64, size: AccessSize) -> Option<Hit<PlicRegister>> {
         let hit = find(&REGISTERS, offset, size).filter(|_| size == AccessSize::B4)?;
         let exists = match hit.id {
-            PlicRegister::Priority => hit.index <= self.sources as usize,
-            PlicRegister::Pending => hit.index < WORDS,
-            PlicRegister::Enable => {
+            R::Priority => hit.index <= PLIC_SOURCES as usize,
+            R::Pending => hit.index < WORDS,
+            R::Enable => {
                 hit.index / ENABLE_WORDS_PER_CONTEXT < self.contexts.len()
                     && hit.index % ENABLE_WORDS_PER_CONTEXT < WORDS
             }
-            PlicRegister::Threshold | PlicRegister::ClaimComplete => hit.index < self.contexts.len(),
+            R::Threshold | R::ClaimComplete => hit.index < self.contexts.len(),
         };
         exists.then_some(hit)
     }
 
     /// The bits of a word that belong to existing sources.
     fn existing(&self, word: usize) -> u32 {
-        (0..32).filter(|bit| (1..=self.sources).contains(&(word as u32 * 32 + bit))).map(|bit| 1 << bit).sum()
+        (0..32).filter(|bit| (1..=PLIC_SOURCES).contains(&(word as u32 * 32 + bit))).map(|bit| 1 << bit).sum()
     }
 
     /// Forwards a high level as a request, unless one is pending or in service. Returns whether it did.
@@ -289,7 +245,7 @@ impl Plic {
 
     fn complete(&mut self, context: usize, source: u32) {
         let (word, bit) = word_and_bit(source % (MAX_SOURCES + 1));
-        let enabled = source <= self.sources && self.contexts[context].enable[word] & bit != 0;
+        let enabled = source <= PLIC_SOURCES && self.contexts[context].enable[word] & bit != 0;
         if !enabled || self.in_service[word] & bit == 0 {
             self.stats.odd_completions += 1;
             return;
@@ -298,21 +254,8 @@ impl Plic {
         self.open_gateway(source);
     }
 
-    /// Saves the state.
-    pub fn save(&self) -> PlicState {
-        PlicState {
-            priority: self.priority.clone(),
-            level: self.level,
-            pending: self.pending,
-            in_service: self.in_service,
-            contexts: self.contexts.clone(),
-            lines_changed: self.lines_changed,
-            stats: self.stats.clone(),
-        }
-    }
-
     /// Restores a saved state if it fits this PLIC's size.
-    pub fn restore(&mut self, state: PlicState) -> Result<(), SnapshotError> {
+    pub fn restore(&mut self, state: Plic) -> Result<(), SnapshotError> {
         let fail =
             |problem: &str| Err(SnapshotError::Inconsistent { name: "plic".into(), problem: problem.into() });
         if state.priority.len() != self.priority.len() || state.contexts.len() != self.contexts.len() {
@@ -324,16 +267,7 @@ impl Plic {
         {
             return fail("it names a source that does not exist");
         }
-        *self = Plic {
-            sources: self.sources,
-            priority: state.priority,
-            level: state.level,
-            pending: state.pending,
-            in_service: state.in_service,
-            contexts: state.contexts,
-            lines_changed: state.lines_changed,
-            stats: state.stats,
-        };
+        *self = state;
         Ok(())
     }
 }

@@ -124,28 +124,6 @@ pub fn find<R: Copy>(table: &[Register<R>], offset: u64, size: AccessSize) -> Op
     })
 }
 
-/// The names of two registers of the table that share a byte, if there are any. Arrays may interleave, so
-/// every element is checked.
-pub fn overlap<R>(table: &[Register<R>]) -> Option<(&'static str, &'static str)> {
-    for (i, a) in table.iter().enumerate() {
-        for b in &table[i + 1..] {
-            let mut starts = (0..b.count).map(|n| b.offset + n * b.stride);
-            if starts.any(|start| touches(a, start, b.bytes)) {
-                return Some((a.name, b.name));
-            }
-        }
-    }
-    None
-}
-
-/// Whether any element of `register` shares a byte with the `bytes` bytes at `start`.
-fn touches<R>(register: &Register<R>, start: u64, bytes: u64) -> bool {
-    (start..start + bytes).any(|at| {
-        let within = at >= register.offset && at < register.end();
-        within && (at - register.offset) % register.stride < register.bytes
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,12 +149,5 @@ mod tests {
         assert!(find(&TABLE, 0x0, AccessSize::B8).is_none(), "wider than the register");
         assert!(find(&TABLE, 0x22, AccessSize::B4).is_none(), "unaligned");
         assert!(find(&TABLE, 0x18, AccessSize::B4).is_none(), "past the array");
-    }
-
-    #[test]
-    fn an_overlap_is_reported_by_name() {
-        assert_eq!(overlap(&TABLE), None);
-        let bad = [TABLE[0], Register::one(2, "C", 0x10, 1, 0, Access::ReadOnly, "-")];
-        assert_eq!(overlap(&bad), Some(("A", "C")));
     }
 }

@@ -6,7 +6,6 @@
 //! run must not depend on the current date. Accesses of one or two bytes are undefined: they read as zero and
 //! are counted.
 
-use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{AccessSize, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,14 +65,8 @@ doorbell_sim::stats! {
 }
 
 /// The device.
-#[derive(Clone, Debug)]
-pub struct Rtc {
-    state: RtcState,
-}
-
-/// The saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RtcState {
+pub struct Rtc {
     /// The clock minus simulated time, in nanoseconds, wrapping.
     offset_ns: u64,
     /// The upper half of the time when TIME_LOW was last read.
@@ -85,11 +78,6 @@ pub struct RtcState {
     stats: RtcStats,
 }
 
-impl RtcState {
-    /// The version of this layout.
-    pub const VERSION: u32 = 1;
-}
-
 fn with_low(value: u64, low: u64) -> u64 {
     (value & !0xffff_ffff) | (low & 0xffff_ffff)
 }
@@ -99,50 +87,46 @@ fn with_high(value: u64, high: u64) -> u64 {
 }
 
 impl Rtc {
+    /// Version of the saved state, which is the device itself.
+    pub const VERSION: u32 = 1;
+
     /// A clock that shows the configured date at time zero.
     pub fn new(config: &RtcConfig) -> Rtc {
         Rtc {
-            state: RtcState {
-                offset_ns: u64::from(config.start_unix_seconds) * 1_000_000_000,
-                latched_high: 0,
-                alarm_ns: 0,
-                alarm_armed: false,
-                irq_enabled: false,
-                irq_pending: false,
-                stats: RtcStats::default(),
-            },
+            offset_ns: u64::from(config.start_unix_seconds) * 1_000_000_000,
+            latched_high: 0,
+            alarm_ns: 0,
+            alarm_armed: false,
+            irq_enabled: false,
+            irq_pending: false,
+            stats: RtcStats::default(),
         }
-    }
-
-    /// The counters.
-    pub fn stats(&self) -> &RtcStats {
-        &self.state.stats
     }
 
     /// The clock's time: nanoseconds since 1970.
     pub fn time_ns(&self, now: Ps) -> u64 {
-        (now.0 / 1000).wrapping_add(self.state.offset_ns)
+        (now.0 / 1000).wrapping_add(self.offset_ns)
     }
 
     /// The interrupt line.
     pub fn irq(&self) -> bool {
-        self.state.irq_enabled && self.state.irq_pending
+        self.irq_enabled && self.irq_pending
     }
 
     /// The time at which to call [`expire`](Rtc::expire), if an alarm is armed. Never before `now`.
     pub fn alarm_at(&self, now: Ps) -> Option<Ps> {
-        let wait_ns = self.state.alarm_ns.saturating_sub(self.time_ns(now));
+        let wait_ns = self.alarm_ns.saturating_sub(self.time_ns(now));
         // The clock counts whole nanoseconds of simulated time, so an alarm goes off at a whole nanosecond.
         let at = (now.0 / 1000).saturating_add(wait_ns).saturating_mul(1000);
-        self.state.alarm_armed.then_some(Ps(at.max(now.0)))
+        self.alarm_armed.then_some(Ps(at.max(now.0)))
     }
 
     /// Sets off an armed alarm if its time has come; otherwise does nothing.
     pub fn expire(&mut self, now: Ps) {
-        if self.state.alarm_armed && self.time_ns(now) >= self.state.alarm_ns {
-            self.state.alarm_armed = false;
-            self.state.irq_pending = true;
-            self.state.stats.alarms += 1;
+        if self.alarm_armed && self.time_ns(now) >= self.alarm_ns {
+            self.alarm_armed = false;
+            self.irq_pending = true;
+            self.stats.alarms += 1;
         }
     }
 
@@ -152,16 +136,16 @@ impl Rtc {
         let value = match hit.map(|hit| hit.id) {
             Some(RtcRegister::TimeLow) => {
                 let time = self.time_ns(now);
-                self.state.latched_high = (time >> 32) as u32;
+                self.latched_high = (time >> 32) as u32;
                 time as u32
             }
-            Some(RtcRegister::TimeHigh) => self.state.latched_high,
-            Some(RtcRegister::AlarmLow) => self.state.alarm_ns as u32,
-            Some(RtcRegister::AlarmHigh) => (self.state.alarm_ns >> 32) as u32,
-            Some(RtcRegister::IrqEnabled) => u32::from(self.state.irq_enabled),
-            Some(RtcRegister::AlarmStatus) => u32::from(self.state.alarm_armed),
+            Some(RtcRegister::TimeHigh) => self.latched_high,
+            Some(RtcRegister::AlarmLow) => self.alarm_ns as u32,
+            Some(RtcRegister::AlarmHigh) => (self.alarm_ns >> 32) as u32,
+            Some(RtcRegister::IrqEnabled) => u32::from(self.irq_enabled),
+            Some(RtcRegister::AlarmStatus) => u32::from(self.alarm_armed),
             Some(RtcRegister::ClearAlarm | RtcRegister::ClearInterrupt) | None => {
-                self.state.stats.undefined_accesses += 1;
+                self.stats.undefined_accesses += 1;
                 0
             }
         };
@@ -176,39 +160,27 @@ impl Rtc {
             Some(RtcRegister::TimeLow) => self.set_time(with_low(time, value), now),
             Some(RtcRegister::TimeHigh) => self.set_time(with_high(time, value), now),
             Some(RtcRegister::AlarmLow) => {
-                self.state.alarm_ns = with_low(self.state.alarm_ns, value);
-                self.state.alarm_armed = true;
+                self.alarm_ns = with_low(self.alarm_ns, value);
+                self.alarm_armed = true;
                 self.expire(now);
             }
-            Some(RtcRegister::AlarmHigh) => self.state.alarm_ns = with_high(self.state.alarm_ns, value),
-            Some(RtcRegister::IrqEnabled) => self.state.irq_enabled = value & 1 != 0,
-            Some(RtcRegister::ClearAlarm) => self.state.alarm_armed = false,
-            Some(RtcRegister::ClearInterrupt) => self.state.irq_pending = false,
-            Some(RtcRegister::AlarmStatus) | None => self.state.stats.undefined_accesses += 1,
+            Some(RtcRegister::AlarmHigh) => self.alarm_ns = with_high(self.alarm_ns, value),
+            Some(RtcRegister::IrqEnabled) => self.irq_enabled = value & 1 != 0,
+            Some(RtcRegister::ClearAlarm) => self.alarm_armed = false,
+            Some(RtcRegister::ClearInterrupt) => self.irq_pending = false,
+            Some(RtcRegister::AlarmStatus) | None => self.stats.undefined_accesses += 1,
         }
     }
 
     fn set_time(&mut self, time_ns: u64, now: Ps) {
-        self.state.offset_ns = time_ns.wrapping_sub(now.0 / 1000);
+        self.offset_ns = time_ns.wrapping_sub(now.0 / 1000);
         self.expire(now);
-    }
-
-    /// Saves the state.
-    pub fn save(&self) -> RtcState {
-        self.state.clone()
-    }
-
-    /// Restores a saved state.
-    pub fn restore(&mut self, state: RtcState) -> Result<(), SnapshotError> {
-        self.state = state;
-        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registers::overlap;
     use AccessSize::{B1, B4, B8};
 
     const EPOCH_NS: u64 = 1_767_225_600_000_000_000;
@@ -220,11 +192,6 @@ mod tests {
     fn arm(rtc: &mut Rtc, alarm_ns: u64, now: Ps) {
         write(rtc, 0x0c, alarm_ns >> 32, now);
         write(rtc, 0x08, alarm_ns, now);
-    }
-
-    #[test]
-    fn no_registers_overlap() {
-        assert_eq!(overlap(&REGISTERS), None);
     }
 
     #[test]
@@ -294,12 +261,11 @@ mod tests {
             assert_eq!(rtc.read(offset, size, Ps::ZERO), 0);
         }
         rtc.write(0x18, B4, 1, Ps::ZERO);
-        assert_eq!(rtc.stats().undefined_accesses, 6);
+        assert_eq!(rtc.stats.undefined_accesses, 6);
         arm(&mut rtc, EPOCH_NS + 77, Ps::ZERO);
-        let bytes = postcard::to_stdvec(&rtc.save()).unwrap();
-        let mut copy = Rtc::new(&RtcConfig { start_unix_seconds: 0 });
-        copy.restore(postcard::from_bytes(&bytes).unwrap()).unwrap();
+        let bytes = postcard::to_stdvec(&rtc).unwrap();
+        let copy: Rtc = postcard::from_bytes(&bytes).unwrap();
         assert_eq!(copy.alarm_at(Ps(9)), rtc.alarm_at(Ps(9)));
-        assert_eq!(copy.save(), rtc.save());
+        assert_eq!(copy, rtc);
     }
 }

@@ -113,18 +113,9 @@ doorbell_sim::stats! {
     }
 }
 
-/// The device.
-#[derive(Clone, Debug)]
-pub struct Uart {
-    state: UartState,
-    /// Sent bytes; not part of the saved state, because the host owns them.
-    output: Vec<u8>,
-    output_lost: u64,
-}
-
-/// The saved state.
+/// The device, which is also its saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UartState {
+pub struct Uart {
     divisor: u16,
     ier: u8,
     fcr: u8,
@@ -140,23 +131,15 @@ pub struct UartState {
     rx_fifo: VecDeque<u8>,
     input: VecDeque<u8>,
     stats: UartStats,
+    /// Sent bytes; not saved, because the host owns them.
+    #[serde(skip)]
+    output: Vec<u8>,
 }
 
-impl UartState {
-    /// The version of this layout.
-    pub const VERSION: u32 = 1;
-}
-
+/// A UART after reset.
 impl Default for Uart {
     fn default() -> Uart {
-        Uart::new()
-    }
-}
-
-impl Uart {
-    /// A UART after reset.
-    pub fn new() -> Uart {
-        let state = UartState {
+        Uart {
             divisor: u16::from_le_bytes([reset_of(UartRegister::Dll), reset_of(UartRegister::Dlm)]),
             ier: reset_of(UartRegister::Ier),
             fcr: reset_of(UartRegister::Fcr),
@@ -170,14 +153,14 @@ impl Uart {
             rx_fifo: VecDeque::new(),
             input: VecDeque::new(),
             stats: UartStats::default(),
-        };
-        Uart { state, output: Vec::new(), output_lost: 0 }
+            output: Vec::new(),
+        }
     }
+}
 
-    /// The counters.
-    pub fn stats(&self) -> &UartStats {
-        &self.state.stats
-    }
+impl Uart {
+    /// Version of the saved state.
+    pub const VERSION: u32 = 1;
 
     /// The interrupt line.
     pub fn irq(&self) -> bool {
@@ -186,8 +169,8 @@ impl Uart {
 
     /// Adds bytes that arrive on the line; returns how many fit into the queue.
     pub fn push_input(&mut self, bytes: &[u8]) -> usize {
-        let accepted = bytes.len().min(INPUT_BYTES_MAX - self.state.input.len());
-        self.state.input.extend(&bytes[..accepted]);
+        let accepted = bytes.len().min(INPUT_BYTES_MAX - self.input.len());
+        self.input.extend(&bytes[..accepted]);
         self.fill_rx_fifo();
         accepted
     }
@@ -195,7 +178,7 @@ impl Uart {
     /// Whether software has enabled receive interrupts. A driver clears the FIFO when it starts, so earlier
     /// input would be lost.
     pub fn receive_interrupt_enabled(&self) -> bool {
-        self.state.ier & IER_RX_DATA != 0
+        self.ier & IER_RX_DATA != 0
     }
 
     /// Whether sent bytes wait for [`Uart::take_output`].
@@ -208,25 +191,20 @@ impl Uart {
         std::mem::take(&mut self.output)
     }
 
-    /// Bytes lost because [`OUTPUT_BYTES_MAX`] were already waiting for [`Uart::take_output`].
-    pub fn output_lost(&self) -> u64 {
-        self.output_lost
-    }
-
     /// Reads a register.
     pub fn read(&mut self, offset: u64, size: AccessSize) -> u64 {
         let Some(id) = self.decode(offset, size, false) else { return 0 };
         let value = match id {
             UartRegister::Rbr => self.receive(),
-            UartRegister::Dll => self.state.divisor.to_le_bytes()[0],
-            UartRegister::Dlm => self.state.divisor.to_le_bytes()[1],
-            UartRegister::Ier => self.state.ier,
+            UartRegister::Dll => self.divisor.to_le_bytes()[0],
+            UartRegister::Dlm => self.divisor.to_le_bytes()[1],
+            UartRegister::Ier => self.ier,
             UartRegister::Iir => self.identify_interrupt(),
-            UartRegister::Lcr => self.state.lcr,
-            UartRegister::Mcr => self.state.mcr,
+            UartRegister::Lcr => self.lcr,
+            UartRegister::Mcr => self.mcr,
             UartRegister::Lsr => self.line_status(),
-            UartRegister::Msr => self.state.modem_lines | std::mem::take(&mut self.state.modem_deltas),
-            UartRegister::Scr => self.state.scr,
+            UartRegister::Msr => self.modem_lines | std::mem::take(&mut self.modem_deltas),
+            UartRegister::Scr => self.scr,
             UartRegister::Thr | UartRegister::Fcr => unreachable!("decode gives readable registers"),
         };
         u64::from(value)
@@ -236,16 +214,16 @@ impl Uart {
     pub fn write(&mut self, offset: u64, size: AccessSize, value: u64) {
         let Some(id) = self.decode(offset, size, true) else { return };
         let value = value as u8;
-        let [dll, dlm] = self.state.divisor.to_le_bytes();
+        let [dll, dlm] = self.divisor.to_le_bytes();
         match id {
             UartRegister::Thr => self.transmit(value),
-            UartRegister::Dll => self.state.divisor = u16::from_le_bytes([value, dlm]),
-            UartRegister::Dlm => self.state.divisor = u16::from_le_bytes([dll, value]),
+            UartRegister::Dll => self.divisor = u16::from_le_bytes([value, dlm]),
+            UartRegister::Dlm => self.divisor = u16::from_le_bytes([dll, value]),
             UartRegister::Ier => self.enable_interrupts(value & 0xf),
             UartRegister::Fcr => self.control_fifos(value),
-            UartRegister::Lcr => self.state.lcr = value,
+            UartRegister::Lcr => self.lcr = value,
             UartRegister::Mcr => self.control_modem(value & MCR_WRITABLE),
-            UartRegister::Scr => self.state.scr = value,
+            UartRegister::Scr => self.scr = value,
             UartRegister::Rbr | UartRegister::Iir | UartRegister::Lsr | UartRegister::Msr => {
                 unreachable!("decode gives writable registers")
             }
@@ -256,13 +234,13 @@ impl Uart {
     fn decode(&mut self, offset: u64, size: AccessSize, writing: bool) -> Option<UartRegister> {
         let row = self.row(offset, writing);
         if row.is_none() || size != AccessSize::B1 {
-            self.state.stats.undefined_accesses += 1;
+            self.stats.undefined_accesses += 1;
         }
         row.map(|row| row.id)
     }
 
     fn row(&self, offset: u64, writing: bool) -> Option<&'static Register<UartRegister>> {
-        let dlab = self.state.lcr & LCR_DLAB != 0;
+        let dlab = self.lcr & LCR_DLAB != 0;
         REGISTERS.iter().find(|row| {
             let latch = matches!(row.id, UartRegister::Dll | UartRegister::Dlm);
             let banked = row.offset <= 1;
@@ -277,7 +255,7 @@ impl Uart {
     }
 
     fn fifos_enabled(&self) -> bool {
-        self.state.fcr & FCR_ENABLE != 0
+        self.fcr & FCR_ENABLE != 0
     }
 
     /// Capacity of the receiver: a FIFO, or one byte in 16450 mode.
@@ -286,64 +264,62 @@ impl Uart {
     }
 
     fn rx_trigger(&self) -> usize {
-        if self.fifos_enabled() { [1, 4, 8, 14][usize::from(self.state.fcr >> 6)] } else { 1 }
+        if self.fifos_enabled() { [1, 4, 8, 14][usize::from(self.fcr >> 6)] } else { 1 }
     }
 
     fn loopback(&self) -> bool {
-        self.state.mcr & MCR_LOOPBACK != 0
+        self.mcr & MCR_LOOPBACK != 0
     }
 
     /// Moves input into the receive FIFO; in loopback the receiver is disconnected from the line, and input
     /// waits.
     fn fill_rx_fifo(&mut self) {
-        while !self.loopback() && self.state.rx_fifo.len() < self.rx_capacity() {
-            let Some(byte) = self.state.input.pop_front() else { return };
-            self.state.rx_fifo.push_back(byte);
+        while !self.loopback() && self.rx_fifo.len() < self.rx_capacity() {
+            let Some(byte) = self.input.pop_front() else { return };
+            self.rx_fifo.push_back(byte);
         }
     }
 
     fn receive(&mut self) -> u8 {
-        let Some(byte) = self.state.rx_fifo.pop_front() else {
-            self.state.stats.empty_reads += 1;
+        let Some(byte) = self.rx_fifo.pop_front() else {
+            self.stats.empty_reads += 1;
             return 0;
         };
-        self.state.stats.bytes_received += 1;
+        self.stats.bytes_received += 1;
         self.fill_rx_fifo();
         byte
     }
 
     fn transmit(&mut self, byte: u8) {
         // The byte leaves at once, so the holding register is empty again.
-        self.state.thr_empty_pending = true;
+        self.thr_empty_pending = true;
         if self.loopback() {
-            if self.state.rx_fifo.len() < self.rx_capacity() {
-                self.state.rx_fifo.push_back(byte);
+            if self.rx_fifo.len() < self.rx_capacity() {
+                self.rx_fifo.push_back(byte);
             } else {
-                self.state.overrun = true;
-                self.state.stats.overruns += 1;
+                self.overrun = true;
+                self.stats.overruns += 1;
             }
             return;
         }
-        self.state.stats.bytes_sent += 1;
+        self.stats.bytes_sent += 1;
         if self.output.len() < OUTPUT_BYTES_MAX {
             self.output.push(byte);
-        } else {
-            self.output_lost += 1;
         }
     }
 
     /// The pending cause of the highest priority, as encoded in IIR.
     fn cause(&self) -> u8 {
-        let enabled = |bit: u8| self.state.ier & bit != 0;
-        if enabled(IER_LINE_STATUS) && self.state.overrun {
+        let enabled = |bit: u8| self.ier & bit != 0;
+        if enabled(IER_LINE_STATUS) && self.overrun {
             IIR_LINE_STATUS
-        } else if enabled(IER_RX_DATA) && self.state.rx_fifo.len() >= self.rx_trigger() {
+        } else if enabled(IER_RX_DATA) && self.rx_fifo.len() >= self.rx_trigger() {
             IIR_RX_DATA
-        } else if enabled(IER_RX_DATA) && !self.state.rx_fifo.is_empty() {
+        } else if enabled(IER_RX_DATA) && !self.rx_fifo.is_empty() {
             IIR_RX_TIMEOUT
-        } else if enabled(IER_THR_EMPTY) && self.state.thr_empty_pending {
+        } else if enabled(IER_THR_EMPTY) && self.thr_empty_pending {
             IIR_THR_EMPTY
-        } else if enabled(IER_MODEM_STATUS) && self.state.modem_deltas != 0 {
+        } else if enabled(IER_MODEM_STATUS) && self.modem_deltas != 0 {
             IIR_MODEM_STATUS
         } else {
             IIR_NONE
@@ -353,42 +329,42 @@ impl Uart {
     fn identify_interrupt(&mut self) -> u8 {
         let cause = self.cause();
         if cause == IIR_THR_EMPTY {
-            self.state.thr_empty_pending = false;
+            self.thr_empty_pending = false;
         }
         cause | if self.fifos_enabled() { IIR_FIFOS_ENABLED } else { 0 }
     }
 
     fn line_status(&mut self) -> u8 {
-        let ready = if self.state.rx_fifo.is_empty() { 0 } else { LSR_DATA_READY };
-        let overrun = if std::mem::take(&mut self.state.overrun) { LSR_OVERRUN } else { 0 };
+        let ready = if self.rx_fifo.is_empty() { 0 } else { LSR_DATA_READY };
+        let overrun = if std::mem::take(&mut self.overrun) { LSR_OVERRUN } else { 0 };
         LSR_THR_AND_TRANSMITTER_EMPTY | ready | overrun
     }
 
     fn enable_interrupts(&mut self, value: u8) {
         // Enabling this interrupt while the transmitter is empty raises it, which drivers use to start
         // sending.
-        if value & !self.state.ier & IER_THR_EMPTY != 0 {
-            self.state.thr_empty_pending = true;
+        if value & !self.ier & IER_THR_EMPTY != 0 {
+            self.thr_empty_pending = true;
         }
-        self.state.ier = value;
+        self.ier = value;
     }
 
     fn control_fifos(&mut self, value: u8) {
-        let toggled = (value ^ self.state.fcr) & FCR_ENABLE != 0;
+        let toggled = (value ^ self.fcr) & FCR_ENABLE != 0;
         // The other bits take effect only if FCR enables the FIFOs in the same write.
-        self.state.fcr = if value & FCR_ENABLE != 0 { value & FCR_STORED } else { 0 };
+        self.fcr = if value & FCR_ENABLE != 0 { value & FCR_STORED } else { 0 };
         let clears = |bit: u8| toggled || value & (FCR_ENABLE | bit) == FCR_ENABLE | bit;
         if clears(FCR_RX_RESET) {
-            self.state.rx_fifo.clear();
+            self.rx_fifo.clear();
         }
         // Clearing the transmit FIFO raises its interrupt, although it is always empty.
-        self.state.thr_empty_pending |= clears(FCR_TX_RESET);
+        self.thr_empty_pending |= clears(FCR_TX_RESET);
         self.fill_rx_fifo();
     }
 
     fn control_modem(&mut self, value: u8) {
-        self.state.mcr = value;
-        let old = self.state.modem_lines;
+        self.mcr = value;
+        let old = self.modem_lines;
         let new = if self.loopback() {
             // DTR→DSR, RTS→CTS, OUT1→RI, OUT2→DCD
             let pairs = [(0, 5), (1, 4), (2, 6), (3, 7)];
@@ -397,25 +373,20 @@ impl Uart {
             reset_of(UartRegister::Msr)
         };
         let changed = (old ^ new) & !MSR_RING | (old & !new & MSR_RING);
-        self.state.modem_lines = new;
-        self.state.modem_deltas |= changed >> 4;
+        self.modem_lines = new;
+        self.modem_deltas |= changed >> 4;
         self.fill_rx_fifo();
     }
 
-    /// Saves the state, without output that was not taken.
-    pub fn save(&self) -> UartState {
-        self.state.clone()
-    }
-
     /// Restores a saved state.
-    pub fn restore(&mut self, state: UartState) -> Result<(), SnapshotError> {
+    pub fn restore(&mut self, state: Uart) -> Result<(), SnapshotError> {
         if state.rx_fifo.len() > FIFO_BYTES || state.input.len() > INPUT_BYTES_MAX {
             return Err(SnapshotError::Inconsistent {
                 name: "uart".into(),
                 problem: "more bytes wait than there is room for".into(),
             });
         }
-        *self = Uart { state, output: Vec::new(), output_lost: 0 };
+        *self = state;
         Ok(())
     }
 }

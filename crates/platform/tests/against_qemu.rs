@@ -1,7 +1,7 @@
 //! Devices compared with QEMU's `virt`, register by register, through QEMU's qtest protocol.
 
 use doorbell_platform::map::{self, RegionId};
-use doorbell_platform::{Clint, Plic, PlicConfig, Rtc, RtcConfig, Uart};
+use doorbell_platform::{Clint, Plic, Rtc, RtcConfig, Uart};
 use doorbell_qtest::Qtest;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{AccessSize, Ps};
@@ -43,7 +43,7 @@ fn base(id: RegionId) -> u64 {
 fn the_uart_agrees_with_qemus_in_8000_random_accesses() {
     let mut qemu = qemu();
     let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
-    let mut uart = Uart::new();
+    let mut uart = Uart::default();
     let mut random = Rng::stream(1, "platform.against_qemu.uart");
     route_source(&mut qemu, map::UART_IRQ);
     // QEMU leaves OUT2 set after reset.
@@ -77,7 +77,7 @@ fn the_uart_agrees_with_qemus_in_8000_random_accesses() {
 fn uart_loopback_sets_modem_lines_as_in_qemu() {
     let mut qemu = qemu();
     let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
-    let mut uart = Uart::new();
+    let mut uart = Uart::default();
     for mcr in 0x10..0x20 {
         uart.write(4, b1, mcr);
         qemu.write(at + 4, b1, mcr);
@@ -90,7 +90,7 @@ fn uart_loopback_sets_modem_lines_as_in_qemu() {
 fn plic_registers_store_the_same_bits_as_qemus() {
     let mut qemu = qemu();
     let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
-    let mut plic = Plic::new(PlicConfig::virt(2));
+    let mut plic = Plic::new(2);
     let priorities = (1..=95).map(|source| 4 * source);
     let enables = (0..4).flat_map(|context| (0..3).map(move |word| 0x2000 + 0x80 * context + 4 * word));
     let thresholds = (0..4).map(|context| 0x20_0000 + 0x1000 * context);
@@ -110,7 +110,7 @@ fn plic_registers_store_the_same_bits_as_qemus() {
 fn an_interrupt_passes_through_the_plic_as_in_qemu() {
     let mut qemu = qemu();
     let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
-    let mut plic = Plic::new(PlicConfig::virt(2));
+    let mut plic = Plic::new(2);
     let both = |qemu: &mut Qtest, plic: &mut Plic, offset, value| {
         plic.write(offset, b4, value);
         qemu.write(at + offset, b4, value);
@@ -209,7 +209,7 @@ fn the_reset_rom_has_qemus_instructions() {
     kernel[0x38..0x3c].copy_from_slice(b"RSC\x05");
     let images = doorbell_platform::BootImages { firmware: &[1], kernel: &kernel, initrd: None };
     let layout = doorbell_platform::BootLayout::plan(doorbell_sim::Bytes(64 << 20), &images).unwrap();
-    let rom = layout.hand_over(&[0; 64]).unwrap().reset_rom;
+    let rom = layout.reset_rom(&[0; 64]).unwrap();
     // Six instructions and the start address; the device tree's address may differ; then the hand-over
     // structure's magic number and version.
     for (at, word) in rom.chunks(4).enumerate().filter(|(at, _)| *at < 8 || (10..14).contains(at)) {

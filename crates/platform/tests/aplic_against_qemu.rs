@@ -27,7 +27,7 @@ struct Pair {
 impl Pair {
     fn new() -> Pair {
         let qemu = Qtest::start(&["-machine", "aia=aplic-imsic", "-m", "64", "-smp", "2"]);
-        let mut both = Pair { qemu, ours: Aplic::new(), memory: BTreeMap::new() };
+        let mut both = Pair { qemu, ours: Aplic::default(), memory: BTreeMap::new() };
         let [machine, supervisor] = MESSAGES.map(|address| address >> 12);
         for (value, offset) in [machine, 1 << 12, supervisor, 0].into_iter().zip([0, 4, 8, 12]) {
             both.write(0, ADDRESSES + offset, value);

@@ -1,10 +1,10 @@
 //! Runs a [`Recorder`] on a separate thread, some thousand ops behind the decoder, in the same order.
 
 use std::mem;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use doorbell_sim::Op;
+use doorbell_trace::Worker;
 use doorbell_trace::system::TraceError;
 
 use crate::event::{Event, ExecutedOps, Recorder};
@@ -53,30 +53,21 @@ impl Batch {
 /// Recorder front end of the thread.
 pub(crate) struct Ahead<R> {
     batch: Batch,
-    /// `None` once the thread is gone.
-    to: Option<SyncSender<Batch>>,
     used: Receiver<Batch>,
-    worker: Option<JoinHandle<Result<R, TraceError>>>,
+    worker: Worker<Batch, R>,
 }
 
 impl<R: Recorder + Send + 'static> Ahead<R> {
     /// Starts the thread of a recorder.
     pub fn of(recorder: R) -> Result<Ahead<R>, TraceError> {
-        let (to, batches) = sync_channel(WAITING);
         let (back, used) = channel();
-        let worker = thread::Builder::new().name("trace writer".to_owned());
-        let worker = worker.spawn(move || work(recorder, &batches, &back))?;
-        Ok(Ahead { batch: Batch::default(), to: Some(to), used, worker: Some(worker) })
+        let worker = Worker::start("trace writer", WAITING, move |batches| work(recorder, &batches, &back))?;
+        Ok(Ahead { batch: Batch::default(), used, worker })
     }
 
     fn send(&mut self) -> Result<(), TraceError> {
         let next = self.used.try_recv().unwrap_or_default();
-        let batch = mem::replace(&mut self.batch, next);
-        if self.to.as_ref().is_some_and(|to| to.send(batch).is_ok()) {
-            return Ok(());
-        }
-        self.end().map(|_| ())?;
-        Err(std::io::Error::other("writing the trace failed").into())
+        self.worker.send(mem::replace(&mut self.batch, next))
     }
 
     fn send_if_full(&mut self) -> Result<(), TraceError> {
@@ -84,28 +75,11 @@ impl<R: Recorder + Send + 'static> Ahead<R> {
         if is_full { self.send() } else { Ok(()) }
     }
 
-    /// Ends the thread and returns its result.
-    fn end(&mut self) -> Result<Option<R>, TraceError> {
-        self.to = None;
-        let Some(worker) = self.worker.take() else { return Ok(None) };
-        worker.join().expect("the writer does not panic").map(Some)
-    }
-
     /// Returns the recorder after it has received everything.
     pub fn finish(mut self) -> Result<R, TraceError> {
         self.send()?;
-        let ended = self.end()?;
+        let ended = self.worker.end()?;
         ended.ok_or_else(|| std::io::Error::other("the trace could not be completed").into())
-    }
-}
-
-/// Dropped without `finish`: ends the thread and drops its unfinished recorder.
-impl<R> Drop for Ahead<R> {
-    fn drop(&mut self) {
-        self.to = None;
-        if let Some(worker) = self.worker.take() {
-            let _ = worker.join();
-        }
     }
 }
 

@@ -180,11 +180,6 @@ impl<R: Read> Execution<R> {
         Ok(self.counts)
     }
 
-    /// Totals so far.
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
     fn block(
         &mut self,
         number: usize,

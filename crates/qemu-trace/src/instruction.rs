@@ -16,9 +16,10 @@ pub trait InstructionSet: Debug + Send {
 }
 
 /// Possible successors of an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flow {
     /// Only the next instruction.
+    #[default]
     Next,
     /// The next instruction or this address.
     Branch(u64),
@@ -68,7 +69,7 @@ impl List {
 }
 
 /// Static part of an instruction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Decoded {
     /// Virtual address.
     pub address: u64,
@@ -114,20 +115,8 @@ impl Decoded {
             address: bytes.address,
             physical: bytes.physical,
             length,
-            flow: Flow::Next,
             last_successor: bytes.address.wrapping_add(u64::from(length)),
-            class: OpClass::Int,
-            flags: 0,
-            is_move: false,
-            is_atomic: false,
-            is_repeated: false,
-            returns: false,
-            accesses_memory: false,
-            address_registers: List::default(),
-            reads: List::default(),
-            writes: List::default(),
-            updates: List::default(),
-            order: Order::None,
+            ..Decoded::default()
         }
     }
 

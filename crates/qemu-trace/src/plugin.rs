@@ -11,51 +11,22 @@ use crate::target::Target;
 
 const HEADER: &str = "qemu-plugin.h";
 
-macro_rules! source {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../../../tools/qemu-trace/", $name)))
-    };
+macro_rules! sources {
+    ($($name:literal),+) => { [$(($name, include_str!(concat!("../../../tools/qemu-trace/", $name)))),+] };
 }
 
 /// A file's name and contents.
 pub type Source = (&'static str, &'static str);
 
 /// Source files of the plugin, except for that of the instruction set. Only `.c` files are compiled.
-const SOURCES: [Source; 20] = [
-    source!("accesses.c"),
-    source!("accesses.h"),
-    source!("blocks.c"),
-    source!("blocks.h"),
-    source!("device.c"),
-    source!("device.h"),
-    source!("events.c"),
-    source!("events.h"),
-    source!("glib.h"),
-    source!("isa.h"),
-    source!("plugin.c"),
-    source!("plugin.h"),
-    source!("registers.c"),
-    source!("registers.h"),
-    source!("sleep.c"),
-    source!("sleep.h"),
-    source!("stream.c"),
-    source!("stream.h"),
-    source!("watchdog.c"),
-    source!("watchdog.h"),
-];
+const SOURCES: [Source; 20] = sources! {
+    "accesses.c", "accesses.h", "blocks.c", "blocks.h", "device.c", "device.h", "events.c", "events.h",
+    "glib.h", "isa.h", "plugin.c", "plugin.h", "registers.c", "registers.h", "sleep.c", "sleep.h",
+    "stream.c", "stream.h", "watchdog.c", "watchdog.h"
+};
 const COMPILER: &str = "cc";
-const OPTIONS: [&str; 10] = [
-    "-std=c99",
-    "-D_GNU_SOURCE",
-    "-O2",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-fPIC",
-    "-shared",
-    "-fvisibility=hidden",
-    "-I.",
-];
+const OPTIONS: &str =
+    "-std=c99 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -I.";
 
 /// Library of the plugin for a target, compiled below `cache` if necessary.
 pub fn plugin(target: &Target, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, ImageError> {
@@ -91,7 +62,7 @@ pub fn plugin(target: &Target, cache: &Path, progress: &mut dyn FnMut(&str)) -> 
         write(name, text.as_bytes())?;
     }
     let mut command = Command::new(COMPILER);
-    command.current_dir(work.path()).args(OPTIONS).args(["-o", "plugin.so"]);
+    command.current_dir(work.path()).args(OPTIONS.split(' ')).args(["-o", "plugin.so"]);
     command.args(sources().map(|(name, _)| *name).filter(|name| name.ends_with(".c")));
     let output = command.output().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => ImageError::MissingTool { tool: COMPILER, package: "gcc" },

@@ -1,17 +1,16 @@
 //! Reader of the plugin's raw stream; `tools/qemu-trace/stream.h` describes the format.
 
-mod input;
 mod parts;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::io::Read;
+use std::io::{self, BufReader, Read};
 
 use crate::error::StreamError;
-use input::Input;
 pub use parts::{Access, Bytes, Device, Item, TableWalk};
 use parts::{INSTRUCTION_BYTES_MAX, PAGE_BITS_MAX, PAGE_SHIFT, WALK_MAX};
 
+const BUFFER_BYTES: usize = 1 << 18;
 const MAGIC: &[u8] = b"doorbell-qemu-4\n";
 /// Entries of the page cache, the same as in the plugin.
 const PAGES: usize = 1 << 14;
@@ -56,8 +55,7 @@ mod state {
 /// Reader of the raw stream.
 #[derive(Debug)]
 pub struct Stream<R> {
-    input: Input<R>,
-    ram_bytes: u64,
+    input: io::Bytes<BufReader<R>>,
     blocks: Vec<Block>,
     pages: Vec<(u64, u64)>,
     /// The block being read, and the last one.
@@ -92,15 +90,14 @@ impl Block {
 impl<R: Read> Stream<R> {
     /// Reads the stream's header.
     pub fn new(input: R) -> Result<Stream<R>, StreamError> {
-        let mut input = Input::new(input);
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, input).bytes();
         for expected in MAGIC {
-            if input.byte().map_err(|error| error.unwrap_or(StreamError::Foreign))? != *expected {
+            if input.next().transpose()? != Some(*expected) {
                 return Err(StreamError::Foreign);
             }
         }
         let mut stream = Stream {
             input,
-            ram_bytes: 0,
             blocks: Vec::new(),
             pages: vec![(u64::MAX, u64::MAX); PAGES],
             open: None,
@@ -112,13 +109,9 @@ impl<R: Read> Stream<R> {
             walks: Vec::new(),
             executed: 0,
         };
-        stream.ram_bytes = stream.number()?;
+        // The size of RAM, which is not used yet.
+        stream.number()?;
         Ok(stream)
-    }
-
-    /// RAM size of the guest.
-    pub fn ram_bytes(&self) -> u64 {
-        self.ram_bytes
     }
 
     /// Instructions of a block.
@@ -418,7 +411,7 @@ impl<R: Read> Stream<R> {
 
     fn byte(&mut self) -> Result<u8, StreamError> {
         let blocks = self.executed;
-        self.input.byte().map_err(|error| error.unwrap_or(StreamError::Truncated { blocks }))
+        Ok(self.input.next().ok_or(StreamError::Truncated { blocks })??)
     }
 
     fn damaged(&self, what: &'static str) -> StreamError {

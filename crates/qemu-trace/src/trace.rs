@@ -60,11 +60,6 @@ impl ToTrace {
         })
     }
 
-    /// Instructions so far.
-    pub fn instructions(&self) -> u64 {
-        self.done
-    }
-
     /// Total time that the processor slept.
     pub fn slept(&self) -> Ps {
         self.slept

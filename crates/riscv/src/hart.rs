@@ -148,8 +148,8 @@ pub enum Stop {
     },
 }
 
-/// The trap and status CSRs. Names as in the privileged manual.
-#[derive(Clone, Debug, Default)]
+/// The trap and status CSRs, in the order in which they are saved. Names as in the privileged manual.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Csrs {
     pub mstatus: u64,
     pub medeleg: u64,

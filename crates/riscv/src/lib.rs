@@ -7,7 +7,6 @@
 //! Ssaia). Not modelled: the H, V, B and Zc* extensions, Svnapot, Svpbmt, debug triggers.
 
 mod aia;
-pub mod assembler;
 mod compressed;
 mod csr;
 pub mod decode;

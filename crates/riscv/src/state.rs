@@ -27,7 +27,7 @@ pub struct HartState {
     privilege: Privilege,
     slots: u64,
     instret: u64,
-    csr: [u64; 24],
+    csr: Csrs,
     events: EventCounters,
     pmp: [PmpEntry; 16],
     irq_inputs: u64,
@@ -36,38 +36,6 @@ pub struct HartState {
     waiting: bool,
     tlb: SavedTlb,
     stats: HartStats,
-}
-
-impl Csrs {
-    /// All registers, in the order in which they are saved.
-    fn fields(&mut self) -> [&mut u64; 24] {
-        [
-            &mut self.mstatus,
-            &mut self.medeleg,
-            &mut self.mideleg,
-            &mut self.mie,
-            &mut self.mip,
-            &mut self.mtvec,
-            &mut self.mcounteren,
-            &mut self.mcountinhibit,
-            &mut self.menvcfg,
-            &mut self.mscratch,
-            &mut self.mepc,
-            &mut self.mcause,
-            &mut self.mtval,
-            &mut self.stvec,
-            &mut self.scounteren,
-            &mut self.senvcfg,
-            &mut self.sscratch,
-            &mut self.sepc,
-            &mut self.scause,
-            &mut self.stval,
-            &mut self.satp,
-            &mut self.stimecmp,
-            &mut self.instret_offset,
-            &mut self.cycle_offset,
-        ]
-    }
 }
 
 impl HartState {
@@ -91,7 +59,7 @@ impl Hart {
             privilege: self.privilege,
             slots: self.slots,
             instret: self.instret,
-            csr: self.csr.clone().fields().map(|field| *field),
+            csr: self.csr.clone(),
             events: self.events.clone(),
             pmp: self.pmp,
             irq_inputs: self.irq_inputs,
@@ -123,9 +91,7 @@ impl Hart {
         (self.fflags, self.frm) = (state.fflags, state.frm);
         self.privilege = state.privilege;
         (self.slots, self.instret) = (state.slots, state.instret);
-        for (field, value) in self.csr.fields().into_iter().zip(state.csr) {
-            *field = value;
-        }
+        self.csr = state.csr;
         self.events = state.events;
         self.pmp = state.pmp;
         self.irq_inputs = state.irq_inputs;

@@ -122,11 +122,6 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// The kernel's functions, one name per address.
-    pub fn kernel(&self) -> &[KernelSymbol] {
-        &self.kernel
-    }
-
     /// The loaded kernel modules.
     pub fn modules(&self) -> &[Module] {
         &self.modules

@@ -11,6 +11,8 @@ pub mod container;
 mod scratch;
 mod source;
 pub mod system;
+mod worker;
 mod xz;
 
 pub use scratch::Scratch;
+pub use worker::Worker;

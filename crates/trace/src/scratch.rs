@@ -2,17 +2,15 @@
 //! folder, or the next user of a scratch folder, removes them. A file or folder is abandoned if the process
 //! in its name does not exist and no other process (of another container or host) holds its lock.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
-use tempfile::TempDir;
-
-use crate::system::MAGIC;
+use tempfile::{NamedTempFile, TempDir};
 
 const FOLDER: &str = "doorbell-trace-";
-const PARTIAL: &str = ".partial";
 const TEMPORARY: &str = ".tmp-";
 /// Random characters that `tempfile` puts into a name.
 const RANDOM_CHARS: usize = 6;
@@ -31,7 +29,7 @@ impl Scratch {
     }
 
     fn within(parent: &Path) -> io::Result<Scratch> {
-        remove_folders(parent);
+        remove_left_behind(parent, user_of);
         let folder =
             tempfile::Builder::new().prefix(&format!("{FOLDER}{}-", std::process::id())).tempdir_in(parent);
         let folder = folder.map_err(|error| {
@@ -57,8 +55,32 @@ impl Scratch {
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Creates a temporary file in the target's folder, which is removed on drop. Its name identifies it if the
+/// process is killed.
+pub(crate) fn temporary(target: &Path) -> io::Result<NamedTempFile> {
+    let mut prefix = OsString::from(".");
+    prefix.push(target.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
+    prefix.push(format!("{TEMPORARY}{}-", std::process::id()));
+    remove_left_behind(folder_of(target), writer_of);
+    let mut builder = tempfile::Builder::new();
+    let file = builder.prefix(&prefix).make_in(folder_of(target), |path| File::create_new(path))?;
+    lock(file.as_file());
+    Ok(file)
+}
+
+/// Gives a temporary file its target's name, durably.
+pub(crate) fn persist(file: NamedTempFile, target: &Path) -> io::Result<()> {
+    file.as_file().sync_all()?;
+    file.persist(target).map_err(|error| error.error)?;
+    File::open(folder_of(target))?.sync_all()
+}
+
 /// Locks a file that is being written, as long as it is open.
-pub(crate) fn lock(file: &File) -> bool {
+fn lock(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
@@ -67,59 +89,36 @@ fn is_alive(process: u32) -> bool {
     !Path::new("/proc/self").exists() || Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// Removes files of killed writers from a folder. Failures are ignored.
-pub(crate) fn remove_left_behind(folder: &Path) {
+/// Removes files and folders of killed processes, whose names have their numbers. Failures are ignored.
+fn remove_left_behind(folder: &Path, process_of: fn(&str) -> Option<u32>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(process) = name.to_str().and_then(writer_of) else { continue };
-        let path = entry.path();
-        let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
-        if is_file
-            && is_abandoned(&path, process)
-            && (!name.to_string_lossy().ends_with(PARTIAL) || is_partial_trace(&path))
-        {
-            let _ = fs::remove_file(&path);
-        }
+        let Some(process) = name.to_str().and_then(process_of) else { continue };
+        let (path, kind) = (entry.path(), entry.file_type());
+        let _ = match kind {
+            Ok(kind) if kind.is_file() && is_abandoned(&path, process) => fs::remove_file(&path),
+            Ok(kind) if kind.is_dir() && is_abandoned(&path, process) => fs::remove_dir_all(&path),
+            _ => Ok(()),
+        };
     }
 }
 
-fn remove_folders(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.split_once('-'));
-        let Some(process) = process.and_then(|(process, _)| process.parse().ok()) else { continue };
-        let path = entry.path();
-        let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
-        if is_folder && is_abandoned(&path, process) {
-            let _ = fs::remove_dir_all(&path);
-        }
-    }
+/// Process number in the name of a scratch folder.
+fn user_of(name: &str) -> Option<u32> {
+    name.strip_prefix(FOLDER)?.split_once('-')?.0.parse().ok()
 }
 
 fn is_abandoned(path: &Path, process: u32) -> bool {
     !is_alive(process) && File::open(path).is_ok_and(|file| lock(&file))
 }
 
-/// Process number in the name of a temporary trace: `NAME.PROCESS.partial`, or `.NAME.tmp-PROCESS-RANDOM`.
+/// Process number in the name of a temporary trace: `.NAME.tmp-PROCESS-RANDOM`.
 fn writer_of(name: &str) -> Option<u32> {
-    if let Some(rest) = name.strip_suffix(PARTIAL) {
-        let (of, process) = rest.rsplit_once('.')?;
-        return process.parse().ok().filter(|_| !of.is_empty());
-    }
     let (_, tail) = name.strip_prefix('.')?.rsplit_once(TEMPORARY)?;
     let (process, random) = tail.split_once('-')?;
     // A number here means another program's temporary file.
     let is_random = random.len() == RANDOM_CHARS && !random.bytes().all(|char| char.is_ascii_digit());
     process.parse().ok().filter(|_| is_random)
-}
-
-/// Returns whether a file is a Doorbell trace, as far as it was written.
-fn is_partial_trace(path: &Path) -> bool {
-    let mut head = [0; MAGIC.len()];
-    match File::open(path).and_then(|mut file| file.read(&mut head)) {
-        Ok(got) => MAGIC.starts_with(&head[..got]),
-        Err(_) => false,
-    }
 }
 
 #[cfg(test)]
@@ -137,36 +136,26 @@ mod tests {
     fn only_files_of_killed_writers_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (dead, alive) = (dead(), std::process::id());
-        let abandoned = [
-            (format!("a.dbt.{dead}.partial"), &MAGIC[..3]),
-            (format!("b.dbt.{dead}.partial"), &[]),
-            (format!(".c.xz.tmp-{dead}-aB3dE6"), b"any"),
-        ];
+        let abandoned = [format!(".a.dbt.tmp-{dead}-Zz9aB3"), format!(".c.xz.tmp-{dead}-aB3dE6")];
         let others = [
-            (format!("a.dbt.{alive}.partial"), &MAGIC[..]),
-            (format!("mine.{dead}.partial"), b"not a trace"),
-            (format!(".c.xz.tmp-{alive}-aB3dE6"), b"any"),
-            (format!(".d.tmp-{dead}-3"), b"of another writer"),
-            ("a.dbt".to_owned(), b"whole"),
-            (".partial".to_owned(), b""),
+            format!(".a.dbt.tmp-{alive}-aB3dE6"),
+            format!(".d.tmp-{dead}-3"),
+            format!(".e.tmp-{dead}-123456"),
+            "a.dbt".to_owned(),
         ];
-        let names: Vec<&String> = others.iter().map(|(name, _)| name).collect();
-        for (name, bytes) in &abandoned {
-            fs::write(folder.path().join(name), bytes).unwrap();
-        }
-        for (name, bytes) in &others {
-            fs::write(folder.path().join(name), bytes).unwrap();
+        for name in abandoned.iter().chain(&others) {
+            fs::write(folder.path().join(name), b"any").unwrap();
         }
         // A process of another container may have the number of a dead one here; it holds the lock.
-        let locked = folder.path().join(format!("e.dbt.{dead}.partial"));
+        let locked = folder.path().join(format!(".f.dbt.tmp-{dead}-aB3dE6"));
         let open = File::create(&locked).unwrap();
         assert!(lock(&open));
-        remove_left_behind(folder.path());
+        remove_left_behind(folder.path(), writer_of);
         assert!(locked.exists());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), others.len() + 1, "{names:?}");
-        assert!(names.iter().all(|name| folder.path().join(name).exists()));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), others.len() + 1);
+        assert!(others.iter().all(|name| folder.path().join(name).exists()));
         drop(open);
-        remove_left_behind(folder.path());
+        remove_left_behind(folder.path(), writer_of);
         assert!(!locked.exists());
     }
 

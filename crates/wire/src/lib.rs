@@ -21,23 +21,6 @@ pub use capture::{Capture, CaptureError, CapturedPacket, SyntheticHeader};
 pub use headers::{ipv4, ipv6, tcp, udp};
 pub use link::{Link, LinkConfig, LinkState, LinkStats, Sent};
 pub use mac::MacAddr;
-pub use memcached::{MemcachedUdp, MemcachedUdpRepr};
+pub use memcached::MemcachedUdp;
 pub use pcap::{PcapError, PcapFile, PcapWriter};
 pub use wire_hash::WireHash;
-
-/// Error in a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HeaderError {
-    /// Fewer bytes than the header or than its length field announces.
-    #[error("the {header} header or its payload is truncated")]
-    Truncated {
-        /// Name of the header.
-        header: &'static str,
-    },
-    /// A version or length field with a forbidden value.
-    #[error("the {header} header is malformed")]
-    Malformed {
-        /// Name of the header.
-        header: &'static str,
-    },
-}

@@ -174,11 +174,6 @@ impl PcapFile {
         self.writer.record(at, frame);
     }
 
-    /// Writes pending records, so that the file is complete up to here.
-    pub fn flush(&mut self) {
-        self.writer.flush();
-    }
-
     /// Writes the remaining records. Returns the number of frames in the capture, or the first error; the
     /// file then ends with its last whole record.
     pub fn finish(mut self) -> Result<u64, PcapError> {

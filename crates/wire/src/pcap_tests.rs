@@ -84,7 +84,7 @@ fn dropped_file_is_complete_and_failed_file_is_cut_to_whole_records() {
 
     let mut file = PcapFile::create(&path, WHOLE_FRAMES).unwrap();
     file.record(Ps::from_us(3), &Frame::new(vec![1; 60]));
-    file.flush();
+    file.writer.flush();
     // Simulates a host error within the second record.
     file.writer.out.write_all(&[0; 20]).unwrap();
     file.writer.error = Some(io::Error::from_raw_os_error(28));

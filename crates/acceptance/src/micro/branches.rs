@@ -4,9 +4,9 @@
 //! always the same. The byte's address is computed one iteration earlier, and its index one iteration before
 //! that.
 
+use doorbell_assembler::{Assembler, *};
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
-use doorbell_riscv::assembler::{Assembler, *};
 use doorbell_sim::rng::Rng;
 
 use super::program::DATA;

@@ -1,7 +1,7 @@
 //! Integer and floating-point operations: a dependent chain costs the latency, independent operations the
 //! units' initiation interval.
 
-use doorbell_riscv::assembler::{Assembler, csr, *};
+use doorbell_assembler::{Assembler, csr, *};
 
 use super::program::{divide, multiply};
 use super::{CORES, Program, Row, machine, measure};

@@ -1,10 +1,10 @@
 //! NIC register accesses: reads wait for the completion, writes are posted until the device's credits run
 //! out.
 
+use doorbell_assembler::*;
 use doorbell_core::{CoreKind, DeviceStores};
 use doorbell_machine::MachineConfig;
 use doorbell_platform::map::{self, RegionId};
-use doorbell_riscv::assembler::*;
 
 use super::{CORES, Program, Row, closed, machine, measure};
 

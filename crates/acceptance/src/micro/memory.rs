@@ -1,8 +1,8 @@
 //! Loads and stores at each level: dependent chains and independent streams.
 
+use doorbell_assembler::*;
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
-use doorbell_riscv::assembler::*;
 
 use super::closed::{self, LoadSource};
 use super::program::{DATA, shuffled};

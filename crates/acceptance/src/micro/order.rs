@@ -1,8 +1,8 @@
 //! Operations that order memory accesses or serialise the pipeline: store queue, atomics, fences, CSRs.
 
+use doorbell_assembler::{Assembler, csr, *};
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
-use doorbell_riscv::assembler::{Assembler, csr, *};
 
 use super::program::DATA;
 use super::{CORES, Program, Row, machine, measure};

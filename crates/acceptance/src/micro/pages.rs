@@ -1,7 +1,7 @@
 //! Address translation: load chains over one line per page, with more pages than the first or the second TLB
 //! level holds.
 
-use doorbell_riscv::assembler::*;
+use doorbell_assembler::*;
 
 use super::closed::{self, LoadSource};
 use super::program::{DATA, enter_supervisor, shuffled};

@@ -1,6 +1,6 @@
 //! Bare-metal programs: a loop and its data as one memory image.
 
-use doorbell_riscv::assembler::{Assembler, csr, *};
+use doorbell_assembler::{Assembler, csr, *};
 use doorbell_sim::rng::Rng;
 
 /// Start of RAM and of the code.

@@ -2,10 +2,10 @@
 //! bandwidth, idle and loaded memory latency. `docs/coherence.md` lists the sources. Prefetchers are off, as
 //! in Intel's Memory Latency Checker.
 
+use doorbell_assembler::{Assembler, *};
 use doorbell_bench::resolve;
 use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
 use doorbell_memory::stats::MemoryStats;
-use doorbell_riscv::assembler::{Assembler, *};
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{PhysAddr, Ps};
 

@@ -4,10 +4,10 @@
 //! *hand-over* is a snoop, the rest of the line's transfer, and the latencies of the interconnect and of the
 //! next core's caches. A *request* is everything before the hand-over.
 
+use doorbell_assembler::{Assembler, *};
 use doorbell_core::CoreKind;
 use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
 use doorbell_memory::stats::MemoryStats;
-use doorbell_riscv::assembler::{Assembler, *};
 use doorbell_sim::Ps;
 
 use super::program::DATA;

@@ -9,9 +9,9 @@
 use std::collections::BTreeSet;
 
 use doorbell_acceptance::micro::Program;
+use doorbell_assembler::{Assembler, *};
 use doorbell_bench::resolve;
 use doorbell_machine::{Limits, Machine, Mode};
-use doorbell_riscv::assembler::{Assembler, *};
 use doorbell_sim::{PhysAddr, Ps};
 
 const HARTS: u64 = 4;

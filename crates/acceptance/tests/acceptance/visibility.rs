@@ -6,11 +6,11 @@
 //! drain. It may also arrive later, if the poll waits, by at most the length of its block.
 
 use doorbell_acceptance::micro::{CORES, machine};
+use doorbell_assembler::*;
 use doorbell_core::CoreKind;
 use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{Limits, LoggedOp, Machine, Mode, WatchRequest};
 use doorbell_platform::map::{self, RegionId};
-use doorbell_riscv::assembler::*;
 use doorbell_sim::{CoreCycle, DomainClock, Op, OpClass, PhysAddr, Ps};
 
 const RAM: u64 = 0x8000_0000;

@@ -11,19 +11,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn in_directory(self) -> u8 {
+    /// Its code in directories, and its bits in the mode.
+    fn codes(self) -> (u8, u16) {
         match self {
-            Kind::File => 1,
-            Kind::Directory => 2,
-            Kind::Link => 7,
-        }
-    }
-
-    fn in_mode(self) -> u16 {
-        match self {
-            Kind::File => 0o100_000,
-            Kind::Directory => 0o040_000,
-            Kind::Link => 0o120_000,
+            Kind::File => (1, 0o100_000),
+            Kind::Directory => (2, 0o040_000),
+            Kind::Link => (7, 0o120_000),
         }
     }
 }
@@ -41,7 +34,7 @@ pub(super) struct Inode {
 
 impl Inode {
     pub fn new(kind: Kind, mode: u16, bytes: u64) -> Inode {
-        Inode { mode: kind.in_mode() | mode, links: 1, bytes, blocks: 0, pointers: [0; 15] }
+        Inode { mode: kind.codes().1 | mode, links: 1, bytes, blocks: 0, pointers: [0; 15] }
     }
 
     /// A link whose target is stored in place of the block pointers.
@@ -103,7 +96,7 @@ pub(super) fn directory_blocks(entries: &[(u32, Kind, &str)]) -> Vec<Vec<u8>> {
         last_at = block.len();
         block.extend_from_slice(&number.to_le_bytes());
         block.extend_from_slice(&(bytes as u16).to_le_bytes());
-        block.extend_from_slice(&[name.len() as u8, kind.in_directory()]);
+        block.extend_from_slice(&[name.len() as u8, kind.codes().0]);
         block.extend_from_slice(name.as_bytes());
         block.resize(last_at + bytes, 0);
     }

@@ -15,7 +15,7 @@ mod layout;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -232,64 +232,38 @@ impl Writer<'_> {
     fn entry(&mut self, path: &str, entry: &Entry, children: &[(u32, Kind, &str)]) -> Result<Inode, String> {
         match entry {
             Entry::Directory { mode } => {
-                let blocks = directory_blocks(children);
+                let bytes = directory_blocks(children).concat();
                 let below = children[2..].iter().filter(|(_, kind, _)| *kind == Kind::Directory).count();
-                let mut inode = Inode::new(Kind::Directory, *mode, blocks.len() as u64 * BLOCK_BYTES);
+                let mut inode = Inode::new(Kind::Directory, *mode, bytes.len() as u64);
                 inode.links = below as u16 + 2;
-                let mut blocks = blocks.into_iter();
-                self.contents(&mut inode, |buffer| {
-                    buffer.copy_from_slice(&blocks.next().expect("one block per counted block"));
-                    Ok(())
-                })?;
-                Ok(inode)
+                self.contents(inode, path, bytes.as_slice())
             }
             Entry::Link { target } if target.len() < SHORT_LINK => Ok(Inode::short_link(target.as_bytes())),
             Entry::Link { target } => {
-                let mut inode = Inode::new(Kind::Link, 0o777, target.len() as u64);
-                self.contents(&mut inode, |buffer| {
-                    buffer.copy_from_slice(target.as_bytes());
-                    Ok(())
-                })?;
-                Ok(inode)
+                let inode = Inode::new(Kind::Link, 0o777, target.len() as u64);
+                self.contents(inode, path, target.as_bytes())
             }
             Entry::File { mode, source } => {
-                let mut inode = Inode::new(Kind::File, *mode, source.bytes());
+                let inode = Inode::new(Kind::File, *mode, source.bytes());
                 match source {
-                    Source::Bytes(bytes) => {
-                        let mut rest = bytes.as_slice();
-                        self.contents(&mut inode, |buffer| {
-                            let (now, later) = rest.split_at(buffer.len());
-                            buffer.copy_from_slice(now);
-                            rest = later;
-                            Ok(())
-                        })?;
-                    }
+                    Source::Bytes(bytes) => self.contents(inode, path, bytes.as_slice()),
                     Source::Host { path: host, .. } => {
-                        let fail = |error: io::Error| format!("cannot read {path}: {error}");
-                        let mut file = File::open(host).map_err(fail)?;
-                        self.contents(&mut inode, |buffer| {
-                            io::Read::read_exact(&mut file, buffer).map_err(fail)
-                        })?;
+                        self.contents(inode, path, File::open(host).map_err(cannot_read(path))?)
                     }
                 }
-                Ok(inode)
             }
         }
     }
 
-    /// Writes the inode's data blocks, filled by `next` in order, and the blocks of pointers to them.
-    fn contents(
-        &mut self,
-        inode: &mut Inode,
-        mut next: impl FnMut(&mut [u8]) -> Result<(), String>,
-    ) -> Result<(), String> {
+    /// Writes the inode's data blocks and the blocks of pointers to them; returns the complete inode.
+    fn contents(&mut self, mut inode: Inode, path: &str, mut from: impl Read) -> Result<Inode, String> {
         let count = inode.bytes.div_ceil(BLOCK_BYTES);
         let mut buffer = vec![0; BLOCK_BYTES as usize];
         let mut singly = Pointers::default();
         let mut doubly = Pointers::default();
         for index in 0..count {
             let filled = (inode.bytes - index * BLOCK_BYTES).min(BLOCK_BYTES) as usize;
-            next(&mut buffer[..filled])?;
+            from.read_exact(&mut buffer[..filled]).map_err(cannot_read(path))?;
             let beyond = index.saturating_sub(DIRECT);
             if index >= DIRECT && beyond.is_multiple_of(POINTERS) {
                 if beyond == POINTERS {
@@ -313,8 +287,12 @@ impl Writer<'_> {
         inode.pointers[13] = doubly.block as u32;
         doubly.flush(self)?;
         inode.blocks = count + pointer_blocks(count);
-        Ok(())
+        Ok(inode)
     }
+}
+
+fn cannot_read(path: &str) -> impl Fn(io::Error) -> String + '_ {
+    move |error| format!("cannot read {path}: {error}")
 }
 
 /// A block of pointers that is being filled.

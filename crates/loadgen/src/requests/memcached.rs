@@ -15,7 +15,7 @@
 use std::io::Write;
 
 use doorbell_wire::checksum::Sum;
-use doorbell_wire::{MacAddr, MemcachedUdp, MemcachedUdpRepr, ipv4, udp};
+use doorbell_wire::{MacAddr, MemcachedUdp, ipv4, udp};
 use etherparse::{
     Ethernet2Slice, IpNumber, Ipv4Header, Ipv4Slice, LinkSlice, NetSlice, SlicedPacket, TransportSlice,
     UdpHeader, UdpSlice,
@@ -28,7 +28,7 @@ use crate::requests::ping::ipv4_headers;
 
 const UDP_AT: usize = ETHERNET_BYTES + Ipv4Header::MIN_LEN;
 const HEADER_AT: usize = UDP_AT + UdpHeader::LEN;
-const TEXT_AT: usize = HEADER_AT + MemcachedUdpRepr::HEADER_BYTES;
+const TEXT_AT: usize = HEADER_AT + MemcachedUdp::HEADER_BYTES;
 /// Number of request IDs per client before they wrap around.
 const IDS: u64 = 1 << 16;
 
@@ -129,8 +129,8 @@ impl Memcached {
         };
         bytes[..UDP_AT].copy_from_slice(&ipv4_headers(traffic, IpNumber::UDP, udp_len.into()));
         bytes[UDP_AT..HEADER_AT].copy_from_slice(&header.to_bytes());
-        let header = MemcachedUdpRepr { request_id: id, sequence: 0, datagrams: 1 };
-        header.emit(&mut bytes[HEADER_AT..]).expect("the buffer has room for the header");
+        let header = MemcachedUdp { request_id: id, sequence: 0, datagrams: 1 };
+        bytes[HEADER_AT..TEXT_AT].copy_from_slice(&header.to_bytes());
         let sum = Sum::new().plus_ipv4_pseudo_header(source, destination, IpNumber::UDP.0, udp_len);
         let checksum = udp::checksum_field(sum.plus(&bytes[UDP_AT..]));
         bytes[UDP_AT + udp::CHECKSUM_AT..HEADER_AT].copy_from_slice(&checksum.to_be_bytes());
@@ -139,7 +139,7 @@ impl Memcached {
     /// The request that a server's frame answers; `next` is the number of the next request.
     pub(crate) fn read(&self, next: u64, frame: &[u8]) -> Option<u64> {
         let (_, ip, udp) = datagram(frame)?;
-        let header = MemcachedUdp::new_checked(udp.payload()).ok()?;
+        let (header, _) = MemcachedUdp::parse(udp.payload())?;
         let client = udp.destination_port().wrapping_sub(self.traffic.source_port);
         if ip.header().source_addr() != self.traffic.destination_ip
             || udp.source_port().wrapping_sub(self.traffic.destination_port) >= self.traffic.memcached.shards
@@ -149,7 +149,7 @@ impl Memcached {
         }
         let clients = u64::from(self.traffic.memcached.clients);
         let period = clients * IDS;
-        let place = u64::from(header.request_id()) * clients + u64::from(client);
+        let place = u64::from(header.request_id) * clients + u64::from(client);
         // The latest request with this client and ID, or a number that was never sent.
         let back = (next + period - 1 - place) % period + 1;
         Some(next.checked_sub(back).unwrap_or(u64::MAX))
@@ -159,23 +159,23 @@ impl Memcached {
         let traffic = &self.traffic;
         let (ethernet, packet, datagram) = datagram(frame).ok_or(Mismatch::Headers)?;
         let ip = packet.header();
-        let header = MemcachedUdp::new_checked(datagram.payload()).map_err(|_| Mismatch::Headers)?;
+        let (header, answer) = MemcachedUdp::parse(datagram.payload()).ok_or(Mismatch::Headers)?;
         let stations = (MacAddr(ethernet.destination()), MacAddr(ethernet.source()));
         if stations != (traffic.source, traffic.destination) || ip.destination_addr() != traffic.source_ip {
             return Err(Mismatch::Addresses);
         }
         let (_, id) = self.client_and_id(sequence);
-        let expected = MemcachedUdpRepr { request_id: id, sequence: 0, datagrams: 1 };
+        let expected = MemcachedUdp { request_id: id, sequence: 0, datagrams: 1 };
         if !ipv4::checksum_is_right(&ip)
             || !udp::checksum_is_right(&datagram, ip.source_addr(), ip.destination_addr())
-            || MemcachedUdpRepr::parse(&header) != expected
+            || header != expected
             || datagram.source_port() != self.server_port(self.request(sequence).1)
         {
             return Err(Mismatch::Headers);
         }
         let mut text = Vec::new();
         self.put_answer(sequence, &mut text);
-        match header.payload() {
+        match answer {
             got if got.len() != text.len() => Err(Mismatch::Length),
             got if got != text => Err(Mismatch::Payload),
             _ => Ok(()),

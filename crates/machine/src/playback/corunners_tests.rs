@@ -244,7 +244,7 @@ fn corunners_stop_in_functional_mode_and_do_not_keep_a_machine_awake() {
 
 /// A program that waits for an interrupt which never comes.
 fn asleep() -> Vec<u8> {
-    let mut a = doorbell_riscv::assembler::Assembler::new(crate::timed::unequal_tests::BASE);
+    let mut a = doorbell_assembler::Assembler::new(crate::timed::unequal_tests::BASE);
     a.label("again");
     a.wfi();
     a.j("again");

@@ -1,6 +1,6 @@
 //! Fetch of cold code in a whole machine: overlapping instruction misses, and next-line prefetch.
 
-use doorbell_riscv::assembler::*;
+use doorbell_assembler::*;
 use doorbell_sim::Ps;
 
 use super::Mode;

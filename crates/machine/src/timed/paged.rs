@@ -1,7 +1,7 @@
 //! Page tables for programs assembled by tests: a 1-GiB page that maps RAM to the same addresses, and a
 //! window of 4-KiB pages.
 
-use doorbell_riscv::assembler::*;
+use doorbell_assembler::*;
 
 /// Start of RAM.
 pub const BASE: u64 = 0x8000_0000;

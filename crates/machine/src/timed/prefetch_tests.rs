@@ -1,7 +1,7 @@
 //! Software prefetches in a whole machine: a loop over cold lines that prefetches each line some iterations
 //! before loading it.
 
-use doorbell_riscv::assembler::*;
+use doorbell_assembler::*;
 use doorbell_sim::Ps;
 
 use super::Mode;

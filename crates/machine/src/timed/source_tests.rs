@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use doorbell_riscv::assembler::*;
+use doorbell_assembler::*;
 use doorbell_riscv::{Hart, Interrupt, Stop};
 use doorbell_sim::memory::{DmaAccess, HostMemory, Walk};
 use doorbell_sim::ports::DmaPurpose;

@@ -1,8 +1,8 @@
 //! SMT threads on bare metal: throughput alone and with an active sibling, accounting of slots and idle time,
 //! and runs that do not depend on stops and checkpoints.
 
+use doorbell_assembler::*;
 use doorbell_riscv::Interrupt;
-use doorbell_riscv::assembler::*;
 use doorbell_sim::Ps;
 
 use super::Mode;

@@ -1,7 +1,7 @@
 //! Harts with different clocks, cores and private caches, on bare metal. Each has the same speed as alone,
 //! and a run does not depend on stops or on the machine that restores its checkpoint.
 
-use doorbell_riscv::assembler::*;
+use doorbell_assembler::*;
 use doorbell_sim::Ps;
 
 use super::Mode;

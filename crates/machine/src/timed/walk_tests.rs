@@ -1,6 +1,6 @@
 //! Page-table entries share cache lines as in memory: eight entries per line, for all walks.
 
-use doorbell_riscv::assembler::*;
+use doorbell_assembler::*;
 use doorbell_sim::Ps;
 
 use super::Mode;

@@ -2,7 +2,7 @@
 //! are assembled and the models are trained op by op. Both must leave caches, TLBs and predictors in the same
 //! state.
 
-use doorbell_riscv::assembler::*;
+use doorbell_assembler::*;
 use doorbell_sim::Ps;
 use doorbell_sim::snapshot::Snapshot;
 

@@ -78,6 +78,14 @@ struct Pending {
     offset: u64,
 }
 
+impl Pending {
+    fn event(self) -> EventKind {
+        let Pending { purpose, direction, addr, bytes, frame, offset } = self;
+        let (addr, len, offset) = (PhysAddr(addr), bytes as u32, offset as u32);
+        EventKind::Dma(Dma { purpose, direction, addr, len, frame, offset, took: Ps::ZERO, visible: 0 })
+    }
+}
+
 impl Follower {
     /// Initial state.
     pub fn new(model: &'static NicModel) -> Follower {
@@ -153,19 +161,8 @@ impl Follower {
 
     /// Emits the pending request.
     pub fn flush(&mut self, emit: &mut impl FnMut(EventKind)) {
-        if let Some(Pending { purpose, direction, addr, bytes, frame, offset }) = self.pending.take() {
-            let (len, offset) = (bytes as u32, offset as u32);
-            let dma = Dma {
-                purpose,
-                direction,
-                addr: PhysAddr(addr),
-                len,
-                frame,
-                offset,
-                took: Ps::ZERO,
-                visible: 0,
-            };
-            self.emit_or_hold(EventKind::Dma(dma), emit);
+        if let Some(pending) = self.pending.take() {
+            self.emit_or_hold(pending.event(), emit);
         }
     }
 
@@ -246,18 +243,9 @@ impl Follower {
         let mask = if lower & EXTENDED == 0 { 0xffff } else { (1 << self.model.length_bits) - 1 };
         let bytes = u64::from(lower & mask);
         if bytes > 0 {
-            let (frame, offset) = (self.sent, self.read as u32);
-            let dma = Dma {
-                purpose: DmaPurpose::TxData,
-                direction: DmaDirection::Read,
-                addr: PhysAddr(addr),
-                len: bytes as u32,
-                frame,
-                offset,
-                took: Ps::ZERO,
-                visible: 0,
-            };
-            self.emit_or_hold(EventKind::Dma(dma), emit);
+            let (purpose, direction) = (DmaPurpose::TxData, DmaDirection::Read);
+            let read = Pending { purpose, direction, addr, bytes, frame: self.sent, offset: self.read };
+            self.emit_or_hold(read.event(), emit);
             if self.read == 0 {
                 self.buffers.clear();
             }

@@ -56,7 +56,6 @@ fn items(bytes: &[u8]) -> Result<Vec<Item>, StreamError> {
 fn blocks_have_their_accesses() {
     let bytes = stream_of(&[LOOP, LOADS, STORE, &[record::END, 3]]);
     let mut stream = Stream::new(&bytes[..]).unwrap();
-    assert_eq!(stream.ram_bytes(), 1 << 20);
     assert_eq!(stream.read().unwrap(), Item::Begin);
     assert_eq!(stream.read().unwrap(), Item::State { is_privileged: true, space: 0x1000 });
     assert_eq!(stream.read().unwrap(), Item::Block(0, 3));

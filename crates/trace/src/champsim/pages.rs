@@ -12,9 +12,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use doorbell_sim::PhysAddr;
 use doorbell_sim::memory::Walk;
 use doorbell_sim::rng::Rng;
-use doorbell_sim::{Op, PhysAddr};
 
 /// No frames are allocated below this address.
 const FIRST: u64 = 1 << 20;
@@ -96,21 +96,10 @@ impl PageTables {
         }
         walk
     }
-
-    /// Translates the addresses of a trace's instructions and data; their own become virtual.
-    pub fn apply(&mut self, ops: &mut [Op]) {
-        for op in ops {
-            op.fetch = self.translate(op.pc);
-            if op.class.is_memory() {
-                op.phys = self.translate(op.virt);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use doorbell_sim::OpClass;
 
     use super::*;
 
@@ -158,17 +147,5 @@ mod tests {
             assert_eq!(walk.entries[4].0 % 0x8000, (page & 0xfff) * 8);
         }
         assert_eq!(tables.walk(0x1234_5000).entries[4], first.entries[4], "entries do not move");
-    }
-
-    #[test]
-    fn apply_translates_ops_and_keeps_virtual_addresses() {
-        let op = Op { pc: 0x40_0000, virt: 0x7000_0008, class: OpClass::Load, ..Op::default() };
-        let mut ops = [op, Op { pc: 0x40_0004, class: OpClass::Int, virt: 5, ..Op::default() }];
-        let mut tables = tables();
-        tables.apply(&mut ops);
-        assert_eq!((ops[0].pc, ops[0].virt), (0x40_0000, 0x7000_0008));
-        assert_eq!(ops[0].fetch, tables.translate(0x40_0000));
-        assert_eq!(ops[0].phys, tables.translate(0x7000_0008));
-        assert_eq!((ops[1].fetch.0, ops[1].phys), (ops[0].fetch.0 + 4, PhysAddr(0)));
     }
 }

@@ -5,7 +5,7 @@
 //! after the records that could be read; if the data are corrupt, these may already be wrong.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{Compression, Error, Record, Variant, foreign};
@@ -163,9 +163,4 @@ impl Block {
         (self.length, self.end) = (length, is_last.then_some(outcome));
         !is_last
     }
-}
-
-/// Returns whether a file can be read more than once.
-pub(super) fn can_be_read_twice(path: &Path) -> io::Result<bool> {
-    Ok(std::fs::metadata(path)?.is_file())
 }

@@ -6,7 +6,6 @@
 use std::iter::Take;
 use std::path::{Path, PathBuf};
 
-use super::reader::can_be_read_twice;
 use super::{Blocks, Error, OpStream, Reader, Record, Survey, Variant};
 
 /// A surveyed trace file; see the module.
@@ -24,8 +23,8 @@ impl Trace {
         let file = path.as_ref().to_owned();
         // The record after the last instruction has its branch target.
         let records_max = instructions.unwrap_or(u64::MAX).saturating_add(1);
-        let can_reread = can_be_read_twice(&file).map_err(|error| Error::open(&file, error))?;
-        if !can_reread && !file.is_dir() {
+        let found = std::fs::metadata(&file).map_err(|error| Error::open(&file, error))?;
+        if !found.is_file() && !found.is_dir() {
             let (what, advice) =
                 ("not a regular file, but the trace is read twice", "write it to a file, and name that");
             return Err(Error::NoTrace { file, what, advice });

@@ -12,7 +12,7 @@ use liblzma::write::XzEncoder;
 use tempfile::NamedTempFile;
 
 use super::merged::Recorder;
-use crate::scratch::{lock, remove_left_behind};
+use crate::scratch::{persist, temporary};
 
 use super::{Compression, Error, Record, RegisterNumbers, Variant};
 
@@ -176,38 +176,7 @@ impl Writer {
         }
         self.compress()?;
         let to = self.to.take().expect("compress checked it");
-        put_in_place(to, &self.target).map_err(|error| Error::write(&self.file, error))
+        let file = to.finish().and_then(|to| to.into_inner().map_err(io::IntoInnerError::into_error));
+        file.and_then(|file| persist(file, &self.target)).map_err(|error| Error::write(&self.file, error))
     }
-}
-
-/// Creates a temporary file in the target's folder, which is removed on drop. Its name identifies it if the
-/// process is killed.
-fn temporary(target: &Path) -> io::Result<NamedTempFile> {
-    let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(name);
-    prefix.push(format!(".tmp-{}-", std::process::id()));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // Permissions follow the umask, as with all files.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    remove_left_behind(folder(target));
-    let temporary_file = builder.tempfile_in(folder(target))?;
-    lock(temporary_file.as_file());
-    Ok(temporary_file)
-}
-
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn put_in_place(to: Packer<BufWriter<NamedTempFile>>, target: &Path) -> io::Result<()> {
-    let file = to.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.as_file().sync_all()?;
-    file.persist(target).map_err(|error| error.error)?;
-    fs::File::open(folder(target))?.sync_all()
 }

@@ -1,9 +1,8 @@
 //! Encoder thread: turns blocks and device events into chunks, which a second thread compresses and writes.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::io::{BufWriter, Write};
+use std::sync::mpsc::{Receiver, Sender};
 
 use doorbell_sim::memory::Walk;
 
@@ -15,6 +14,7 @@ use super::encoder::HartEncoder;
 use super::hart::{PAGE_SHIFT, Step};
 use super::reader::{ChunkPlace, Counts};
 use super::writer::{CHUNK_BYTES, CHUNK_INSTRUCTIONS};
+use crate::Worker;
 
 /// Capacity of the packer's queue, in chunks.
 const WAITING: usize = 2;
@@ -27,50 +27,20 @@ pub(super) struct Packed {
 }
 
 /// Result of encoding; `None` if the trace was abandoned.
-pub(super) type Encoded = Result<Option<(Packed, Counts)>, TraceError>;
+pub(super) type Encoded = Option<(Packed, Counts)>;
 
 /// Thread that compresses chunks and writes them in order.
-struct Packer {
-    /// `None` after a failure.
-    to: Option<SyncSender<(Head, Vec<u8>)>>,
-    thread: Option<JoinHandle<Result<Packed, TraceError>>>,
-}
+type Packer = Worker<(Head, Vec<u8>), Packed>;
 
-impl Packer {
-    fn start(mut file: BufWriter<File>) -> io::Result<Packer> {
-        let (to, chunks) = sync_channel::<(Head, Vec<u8>)>(WAITING);
-        let pack = move || {
-            let (mut places, mut at) = (Vec::new(), EDGE_BYTES);
-            for (head, bytes) in chunks {
-                let chunk = chunk::packed(head, &bytes)?;
-                file.write_all(&chunk)?;
-                places.push(ChunkPlace { head, at, bytes: chunk.len() as u64 });
-                at += chunk.len() as u64;
-            }
-            Ok(Packed { file, places, at })
-        };
-        let thread = std::thread::Builder::new().name("trace packer".into()).spawn(pack)?;
-        Ok(Packer { to: Some(to), thread: Some(thread) })
+fn pack(chunks: Receiver<(Head, Vec<u8>)>, mut file: BufWriter<File>) -> Result<Packed, TraceError> {
+    let (mut places, mut at) = (Vec::new(), EDGE_BYTES);
+    for (head, bytes) in chunks {
+        let chunk = chunk::packed(head, &bytes)?;
+        file.write_all(&chunk)?;
+        places.push(ChunkPlace { head, at, bytes: chunk.len() as u64 });
+        at += chunk.len() as u64;
     }
-
-    fn send(&mut self, head: Head, bytes: Vec<u8>) -> Result<(), TraceError> {
-        let failed = match &self.to {
-            Some(to) => to.send((head, bytes)).is_err(),
-            None => true,
-        };
-        if failed {
-            self.end()?;
-            return Err(io::Error::other("writing the trace failed").into());
-        }
-        Ok(())
-    }
-
-    /// Ends the thread and returns its result.
-    fn end(&mut self) -> Result<Option<Packed>, TraceError> {
-        self.to = None;
-        let Some(thread) = self.thread.take() else { return Ok(None) };
-        thread.join().expect("the packer does not panic").map(Some)
-    }
+    Ok(Packed { file, places, at })
 }
 
 /// State of a hart's stream.
@@ -97,8 +67,8 @@ pub(super) struct Encoding {
 impl Encoding {
     /// Starts with the description chunk.
     pub fn begin(file: BufWriter<File>, harts: u16, description: Vec<u8>) -> Result<Encoding, TraceError> {
-        let mut packer = Packer::start(file)?;
-        packer.send(Head { kind: Kind::Description, hart: 0, first: 0, end: 0 }, description)?;
+        let mut packer = Packer::start("trace packer", WAITING, |chunks| pack(chunks, file))?;
+        packer.send((Head { kind: Kind::Description, hart: 0, first: 0, end: 0 }, description))?;
         Ok(Encoding {
             harts: (0..harts).map(|_| Hart::default()).collect(),
             events: DeviceEncoder::default(),
@@ -110,7 +80,7 @@ impl Encoding {
     }
 
     /// Encodes batches and returns them until the last one.
-    pub fn run(mut self, batches: Receiver<Batch>, back: Sender<Batch>) -> Encoded {
+    pub fn run(mut self, batches: Receiver<Batch>, back: Sender<Batch>) -> Result<Encoded, TraceError> {
         for mut batch in batches {
             batch.records().try_for_each(|record| self.record(record))?;
             if batch.is_last {
@@ -174,17 +144,17 @@ impl Encoding {
         of.first = of.end;
         of.chunk += 1;
         let columns = of.encoder.take();
-        self.packer.send(head, chunk::join(&columns))
+        self.packer.send((head, chunk::join(&columns)))
     }
 
     fn end_events(&mut self) -> Result<(), TraceError> {
         let head = Head { kind: Kind::Devices, hart: 0, first: self.event_first, end: self.event_end };
         self.event_first = self.event_end;
         let columns = self.events.take();
-        self.packer.send(head, chunk::join(&columns))
+        self.packer.send((head, chunk::join(&columns)))
     }
 
-    fn finish(mut self) -> Encoded {
+    fn finish(mut self) -> Result<Encoded, TraceError> {
         for hart in 0..self.harts.len() as u16 {
             let of = &self.harts[usize::from(hart)];
             self.counts.instructions[usize::from(hart)] = of.end;

@@ -34,7 +34,6 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 pub use ahead::HartReader;
-pub use chunk::MAGIC;
 pub use chunk::{Kind, OLDEST, VERSION};
 pub use cut::{Cut, Window, cut};
 pub use device::{DMA_BYTES_MAX, DeviceEvent, Dma, EventKind, StoreOrigin};

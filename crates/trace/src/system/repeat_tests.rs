@@ -158,10 +158,11 @@ fn numbered_blocks_encode_to_the_same_bytes_as_full_blocks() {
 #[test]
 fn full_disk_is_reported_during_writing_and_leaves_no_file() {
     let (folder, path) = scratch();
-    // The writer's file until the trace is complete.
-    let partial = path.with_file_name(format!("a.dbt.{}.partial", std::process::id()));
-    std::os::unix::fs::symlink("/dev/full", &partial).unwrap();
-    let mut writer = TraceWriter::create(&path, &description()).unwrap();
+    let full = tempfile::Builder::new().make_in(&folder, |path| {
+        std::os::unix::fs::symlink("/dev/full", path)?;
+        fs::File::options().write(true).open(path)
+    });
+    let mut writer = TraceWriter::write_to(full.unwrap(), &path, &description()).unwrap();
     let error = blocks(u64::MAX).find_map(|(step, hint, ops)| {
         writer.block_with_hint(0, &step, Some(hint), &ops, &mut walk_of).err().map(|error| error.to_string())
     });

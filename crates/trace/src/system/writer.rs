@@ -2,14 +2,13 @@
 //! ([`encoding`](super::encoding)), and a third compresses and writes chunks in order. The file appears under
 //! its name when it is complete.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Allowance, Op};
+use tempfile::NamedTempFile;
 
 use super::batch::Batch;
 use super::chunk::{self, END_MAGIC, Head, Kind};
@@ -20,7 +19,8 @@ use super::encoding::{Encoded, Encoding, Packed};
 use super::hart::{Step, instructions};
 use super::reader::{Counts, Index};
 use super::{Description, TraceError};
-use crate::scratch::{lock, remove_left_behind};
+use crate::Worker;
+use crate::scratch::{persist, temporary};
 
 /// Instructions per chunk at most, give or take a block.
 pub const CHUNK_INSTRUCTIONS: u64 = 1 << 22;
@@ -33,62 +33,47 @@ const BATCHES: usize = 16;
 pub struct TraceWriter {
     harts: Vec<ChunkState>,
     batch: Batch,
-    /// `None` after the encoder has failed.
-    to: Option<Sender<Batch>>,
+    encoder: Worker<Batch, Encoded>,
     back: Receiver<Batch>,
     /// Batches at the encoder.
     away: usize,
     /// Free batches.
     empty: Vec<Batch>,
-    encoder: Option<JoinHandle<Encoded>>,
     /// Walks of the pages that the current block uses first.
     walks: Vec<(u64, Walk)>,
     path: PathBuf,
-    partial: Partial,
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// An incomplete file, removed on drop.
-struct Partial(Option<PathBuf>);
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if let Some(path) = self.0.take() {
-            let _ = fs::remove_file(path);
-        }
-    }
+    file: NamedTempFile,
 }
 
 impl TraceWriter {
     /// Creates a file; it replaces an existing trace of that name when it is complete.
     pub fn create(path: &Path, description: &Description) -> Result<TraceWriter, TraceError> {
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.partial", std::process::id()));
-        let partial = path.with_file_name(name);
-        remove_left_behind(folder_of(path));
-        let file = File::create(&partial)?;
-        lock(&file);
-        let (partial, mut file) = (Partial(Some(partial)), BufWriter::new(file));
-        chunk::begin(&mut file)?;
+        TraceWriter::write_to(temporary(path)?, path, description)
+    }
+
+    pub(super) fn write_to(
+        file: NamedTempFile,
+        path: &Path,
+        description: &Description,
+    ) -> Result<TraceWriter, TraceError> {
+        let mut to_file = BufWriter::new(file.as_file().try_clone()?);
+        chunk::begin(&mut to_file)?;
         let described = serde_json::to_vec(description).map_err(io::Error::other)?;
-        let encoding = Encoding::begin(file, description.harts, described)?;
-        let ((to, batches), (give_back, back)) = (channel(), channel());
-        let encode = move || encoding.run(batches, give_back);
-        let encoder = std::thread::Builder::new().name("trace encoder".into()).spawn(encode)?;
+        let encoding = Encoding::begin(to_file, description.harts, described)?;
+        let (give_back, back) = channel();
+        // One more batch than the limit is sent, so sending never waits.
+        let encode = move |batches| encoding.run(batches, give_back);
+        let encoder = Worker::start("trace encoder", BATCHES + 1, encode)?;
         Ok(TraceWriter {
             harts: (0..description.harts).map(|_| ChunkState::default()).collect(),
             batch: Batch::default(),
-            to: Some(to),
+            encoder,
             back,
             away: 0,
             empty: Vec::new(),
-            encoder: Some(encoder),
             walks: Vec::new(),
             path: path.to_owned(),
-            partial,
+            file,
         })
     }
 
@@ -195,15 +180,12 @@ impl TraceWriter {
 
     fn pass(&mut self, batch: Batch) -> Result<(), TraceError> {
         self.away += 1;
-        match &self.to {
-            Some(to) if to.send(batch).is_ok() => Ok(()),
-            _ => Err(self.failed()),
-        }
+        self.encoder.send(batch)
     }
 
     /// Waits for an encoded batch.
     fn take_back(&mut self) -> Result<Batch, TraceError> {
-        let Ok(batch) = self.back.recv() else { return Err(self.failed()) };
+        let Ok(batch) = self.back.recv() else { return Err(self.encoder.failure()) };
         self.is_back(&batch);
         Ok(batch)
     }
@@ -217,25 +199,12 @@ impl TraceWriter {
             .for_each(|(state, (progress, bytes_max))| state.encoded(*progress, *bytes_max));
     }
 
-    /// The error that ended the encoder.
-    fn failed(&mut self) -> TraceError {
-        let further = || io::Error::other("writing the trace failed").into();
-        self.encoded().err().unwrap_or_else(further)
-    }
-
-    /// Ends the encoder and returns its result.
-    fn encoded(&mut self) -> Encoded {
-        self.to = None;
-        let Some(encoder) = self.encoder.take() else { return Ok(None) };
-        encoder.join().expect("the encoder does not panic")
-    }
-
     /// Completes the file and moves it into place.
     pub fn finish(mut self) -> Result<Counts, TraceError> {
         let mut batch = std::mem::take(&mut self.batch);
         batch.is_last = true;
         self.pass(batch)?;
-        let Some((Packed { mut file, places, at }, counts)) = self.encoded()? else {
+        let Some((Packed { mut file, places, at }, counts)) = self.encoder.end()?.flatten() else {
             return Err(io::Error::other("the trace could not be completed").into());
         };
         let index = Index { chunks: places, counts: counts.clone() };
@@ -243,12 +212,8 @@ impl TraceWriter {
         file.write_all(&chunk::packed(head, &postcard::to_stdvec(&index).map_err(io::Error::other)?)?)?;
         file.write_all(&at.to_le_bytes())?;
         file.write_all(END_MAGIC)?;
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        let partial = self.partial.0.as_ref().expect("the file is not in place");
-        fs::rename(partial, &self.path)?;
-        self.partial.0 = None;
-        File::open(folder_of(&self.path))?.sync_all()?;
+        file.flush()?;
+        persist(self.file, &self.path)?;
         Ok(counts)
     }
 }

@@ -4,7 +4,7 @@
 //! It is a raw kernel Image. The boot hart makes the calls; started harts run the code at [`SECONDARY`],
 //! which stores its arguments and state in a mailbox and executes commands from it.
 
-use doorbell_riscv::assembler::{Assembler, csr, *};
+use doorbell_assembler::{Assembler, csr, *};
 
 /// Load address of kernels.
 pub const BASE: u64 = 0x8020_0000;
