@@ -7,7 +7,7 @@ use doorbell_sim::Bytes;
 
 /// Measures touchfwd next to one neighbour with this table. The packet buffers' headers and descriptors fit
 /// into the last level, but not into the L2.
-fn beside(table: &str) -> PointSummary {
+fn measured_with(table: &str) -> PointSummary {
     let chosen = benchmark("neighbour").expect("a benchmark");
     let own = [
         table,
@@ -31,7 +31,7 @@ fn beside(table: &str) -> PointSummary {
 
 #[test]
 fn a_streaming_neighbour_costs_the_packet_program_misses_but_no_frames() {
-    let (small, large) = (beside("neighbour.table=1KiB"), beside("neighbour.table=16MiB"));
+    let (small, large) = (measured_with("neighbour.table=1KiB"), measured_with("neighbour.table=16MiB"));
     for point in [&small, &large] {
         let counts = [point.frames_offered, point.frames_delivered, point.frames_corrupt];
         assert_eq!(counts, [200, 200, 0]);
