@@ -1,7 +1,9 @@
-//! Whole runs of the benchmarks that have their own (`acceptance.rs` in their folders), for the crate
-//! `acceptance`.
+//! Whole runs of the benchmarks (`acceptance.rs` in their folders), for the crate `acceptance`.
 
 mod compute {
+    mod acceptance;
+}
+mod iperf {
     mod acceptance;
 }
 mod l3fwd {
@@ -10,7 +12,13 @@ mod l3fwd {
 mod memcached_dpdk {
     mod acceptance;
 }
+mod memcached_kernel {
+    mod acceptance;
+}
 mod nat {
+    mod acceptance;
+}
+mod neighbour {
     mod acceptance;
 }
 mod netperf {
@@ -22,6 +30,12 @@ mod nfs {
 mod ovs {
     mod acceptance;
 }
+mod ping {
+    mod acceptance;
+}
+mod pipeline {
+    mod acceptance;
+}
 mod redis {
     mod acceptance;
 }
@@ -29,6 +43,9 @@ mod rxptx {
     mod acceptance;
 }
 mod suricata {
+    mod acceptance;
+}
+mod testpmd {
     mod acceptance;
 }
 mod touchdrop {

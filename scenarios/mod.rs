@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `mod.rs` | `BENCHMARK`, the entry of the registry; the options, their checks, and the guest's words |
 //! | `guest/` | scripts of its guests; `NAME.toml`, the recipe of an image NAME, and the image's own files |
-//! | `README.md` | its page of the book, if it has its own |
-//! | `acceptance.rs` | whole runs of it, if it has its own |
+//! | `README.md` | its page of the book |
+//! | `acceptance.rs` | whole runs of it |
 //!
 //! Images and programs that several benchmarks share are in `guest/` of the repository, and kinds of
 //! benchmarks in [`crate::measure::kinds`].

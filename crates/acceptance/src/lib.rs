@@ -31,7 +31,7 @@ pub use full_disk::FullDisk;
 pub use guest::{
     counter, places, quiet, run_point, run_point_observed, scratch, session, shared_checkpoint, timed_session,
 };
-pub use pages::{blocks, cache_with_own_checkpoints, repository};
+pub use pages::{answers_the_example_of_requests, blocks, cache_with_own_checkpoints, repository};
 pub use pty::Pty;
 
 /// Whether `DOORBELL_LONG` selects full lengths and counts.

@@ -4,9 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use crate::guest::places;
+use serde_json::Value;
+
+use crate::command::doorbell_path;
+use crate::guest::{places, scratch};
 
 /// Root folder of the repository.
 pub fn repository() -> PathBuf {
@@ -17,6 +21,29 @@ pub fn repository() -> PathBuf {
 pub fn blocks(page: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
     page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or("").to_owned()).collect()
+}
+
+/// Runs the example of `docs/requests.md` verbatim with one of the servers of memcached's protocol, and checks
+/// that it answers all requests.
+pub fn answers_the_example_of_requests(benchmark: &str) {
+    let page = include_str!("../../../docs/requests.md");
+    let example = blocks(page, "sh").remove(0).replace("memcached-kernel", benchmark);
+    let folder = scratch();
+    symlink(doorbell_path(), folder.path().join("doorbell")).expect("a link can be made");
+    let output = Command::new("sh")
+        // The functional machine is the fastest; requests and replies are the same as on a timed one.
+        .args(["-ec", &format!("PATH=.:$PATH; {} --preset fast --json -q", example.trim_end())])
+        .current_dir(folder.path())
+        .output()
+        .expect("a shell starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let summary: Value = serde_json::from_slice(&output.stdout).expect("a summary");
+    let of = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!((of("frames_offered"), of("frames_delivered")), (2_000, 2_000));
+    assert_eq!((of("frames_corrupt"), of("frames_timed_out")), (0, 0));
+    // Four of five requests are GETs, whose replies carry the values, so more bits return than are sent.
+    assert!(summary["delivered_gbps"].as_f64() > summary["offered_gbps"].as_f64());
 }
 
 /// A new cache folder with the user's images and packages but no checkpoints, which may be older than this

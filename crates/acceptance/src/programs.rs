@@ -37,3 +37,18 @@ pub fn measured_twice(session: &Session, size: u64) -> Point {
 pub fn median(point: &Point) -> f64 {
     point.summary.latency_ns.as_ref().expect("frames came back").p50
 }
+
+/// Traffic of 64 flows, which differ in this field.
+pub fn flows(field: &str) -> String {
+    format!("loadgen.traffic.streams=[{{rate=\"1Mpps\",sweeps=[{{field=\"{field}\",count=64}}]}}]")
+}
+
+/// Frames that each queue of port 0 has received. Asserts that none of the measurement's 500 frames was lost.
+pub fn received_by_queue(point: &Point) -> Vec<u64> {
+    point.machine.check_conservation();
+    let whole = (point.summary.frames_offered, point.summary.frames_delivered);
+    assert!(whole.0 == whole.1 && whole.0.abs_diff(500) <= 1, "{whole:?}");
+    let queues = point.summary.ports[0].queues.iter();
+    let received = queues.map(|of| of.figures.iter().find(|figure| figure.name == "rx_frames"));
+    received.map(|figure| figure.map_or(0, |figure| figure.value)).collect()
+}

@@ -70,14 +70,12 @@ fn delivered(benchmark: &Benchmark) -> &'static str {
 
 fn benchmarks(up: &str) -> String {
     let rows = BENCHMARKS.iter().map(|benchmark| {
-        let folder = format!("scenarios/{}", benchmark.name.replace('-', "_"));
-        assert!(root().join(&folder).is_dir(), "{folder}");
-        let page = format!("{folder}/README.md");
-        let target = if root().join(&page).exists() { &page } else { &folder };
+        let page = format!("scenarios/{}/README.md", benchmark.name.replace('-', "_"));
+        assert!(root().join(&page).is_file(), "{page}");
         let sections: Vec<String> =
             benchmark.options.iter().map(|section| format!("`{}`", section.name)).collect();
         let delivered = delivered(benchmark).to_owned();
-        vec![link(benchmark.name, target, up), benchmark.summary.to_owned(), delivered, sections.join(", ")]
+        vec![link(benchmark.name, &page, up), benchmark.summary.to_owned(), delivered, sections.join(", ")]
     });
     table(&["Name", "Guest program and load", "Counts as delivered", "Options"], rows)
 }

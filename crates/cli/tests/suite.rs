@@ -139,16 +139,29 @@ fn no_test_file_is_left_out_of_its_program() {
         }
     }
     assert!(listed > 80, "only {listed} test files were found");
+}
+
+#[test]
+fn every_benchmark_has_its_page_and_its_whole_runs() {
     let scenarios = std::fs::read_to_string(repository().join("scenarios/acceptance.rs")).unwrap();
-    for entry in std::fs::read_dir(repository().join("scenarios")).unwrap().map(|entry| entry.unwrap()) {
-        let name = entry.file_name().into_string().unwrap();
-        if entry.path().join("acceptance.rs").exists() {
-            assert!(
-                scenarios.contains(&format!("mod {name} {{\n")),
-                "scenarios/acceptance.rs lacks mod {name}"
-            );
+    let mut folders = 0;
+    for folder in
+        std::fs::read_dir(repository().join("scenarios")).unwrap().map(|entry| entry.unwrap().path())
+    {
+        if !folder.is_dir() {
+            continue;
         }
+        folders += 1;
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        for file in ["mod.rs", "README.md"] {
+            assert!(folder.join(file).is_file(), "scenarios/{name} lacks {file}");
+        }
+        let has_runs = ["acceptance.rs", "acceptance/mod.rs"].iter().any(|file| folder.join(file).is_file());
+        assert!(has_runs, "scenarios/{name} lacks acceptance.rs");
+        let line = format!("mod {name} {{\n    mod acceptance;\n}}\n");
+        assert!(scenarios.contains(&line), "scenarios/acceptance.rs lacks mod {name}");
     }
+    assert!(folders >= 19, "only {folders} benchmarks were found");
 }
 
 fn tally(output_text: &str) -> Output {

@@ -1,10 +1,11 @@
 //! `guest/programs/memcached-dpdk` without its network: compared with Debian's memcached and with a simple
-//! list model, and fed hostile datagrams. It runs under the address and undefined-behaviour sanitizers.
+//! list model, and fed hostile datagrams. It runs under the address and undefined-behaviour sanitizers. Then the
+//! whole program in a guest.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use doorbell_acceptance::short_or_long;
+use doorbell_acceptance::{answers_the_example_of_requests, short_or_long};
 use doorbell_sim::rng::Rng;
 
 mod commands;
@@ -273,4 +274,9 @@ fn hostile_datagrams_do_no_harm() {
         }
     }
     ours.end();
+}
+
+#[test]
+fn memcached_dpdk_answers_all_requests_of_the_example() {
+    answers_the_example_of_requests("memcached-dpdk");
 }

@@ -7,7 +7,6 @@ mod attachments;
 mod bad_input;
 mod browser;
 mod by_core;
-mod captures;
 mod checkpoints;
 mod corunners;
 mod disk;
@@ -35,7 +34,6 @@ mod own_images;
 mod pci_tree;
 mod random_machines;
 mod rdma;
-mod requests;
 #[path = "../../../../scenarios/acceptance.rs"]
 mod scenarios;
 mod scripts;

@@ -1,36 +1,15 @@
 //! Programs on several cores with one queue each: RSS spreads the flows evenly over the cores, and no frame
-//! is lost. Both run-to-completion and pipelined programs are checked.
+//! is lost.
 
-use doorbell_acceptance::{doorbell, places, quiet, run_point, scratch, session};
-use doorbell_bench::{Point, Session, Source, benchmark, resolve};
-use doorbell_sim::Bytes;
+use doorbell_acceptance::programs::{flows, measured, prepared, received_by_queue};
+use doorbell_acceptance::{doorbell, scratch, session};
+use doorbell_bench::Point;
 use serde_json::Value;
 
-const FRAMES: u64 = 500;
-const COMMON: [&str; 4] = ["run.warmup=100us", "run.duration=500us", "run.drain=1ms", "nic.model=82576"];
-
-fn flows(field: &str) -> String {
-    format!("loadgen.traffic.streams=[{{rate=\"1Mpps\",sweeps=[{{field=\"{field}\",count=64}}]}}]")
-}
-
-fn measured(session: &Session) -> Point {
-    let rate = "1Mpps".parse().expect("a rate");
-    let point = quiet(|control| run_point(session, rate, Bytes(64), control)).expect("the program runs");
-    point.machine.check_conservation();
-    point
-}
-
-/// Frames received by each queue. Asserts that no frame was lost.
-fn shares(point: &Point) -> Vec<u64> {
-    let whole = (point.summary.frames_offered, point.summary.frames_delivered);
-    assert!(whole.0 == whole.1 && whole.0.abs_diff(FRAMES) <= 1, "{whole:?}");
-    let queues = point.summary.ports[0].queues.iter();
-    let received = queues.map(|of| of.figures.iter().find(|figure| figure.name == "rx_frames"));
-    received.map(|figure| figure.map_or(0, |figure| figure.value)).collect()
-}
+const MODEL: &str = "nic.model=82576";
 
 fn assert_even(point: &Point, cores: usize, what: &str) {
-    let shares = shares(point);
+    let shares = received_by_queue(point);
     assert_eq!(shares.len(), cores, "{what}: {shares:?}");
     let mean = shares.iter().sum::<u64>() / cores as u64;
     assert!(shares.iter().all(|share| (mean / 2..2 * mean).contains(share)), "{what}: {shares:?}");
@@ -38,9 +17,9 @@ fn assert_even(point: &Point, cores: usize, what: &str) {
 
 #[test]
 fn testpmd_cores_have_one_queue_each_and_share_the_flows() {
-    let guest = ["nic.model=82576", "platform.harts=2", "testpmd.cores=2"];
+    let guest = [MODEL, "platform.harts=2", "testpmd.cores=2"];
     let session = session(&guest, &["run.warmup=100us", "run.duration=500us", &flows("source-port")]);
-    assert_even(&measured(&session), 2, "testpmd");
+    assert_even(&measured(&session, 64), 2, "testpmd");
 }
 
 /// Runs testpmd on two cores; returns the RSS warning, if any, and the number of queues in the summary.
@@ -56,7 +35,7 @@ fn rss_warning(traffic: &[&str]) -> (Option<String>, usize) {
         "--out",
         out.to_str().expect("a path in UTF-8"),
     ]);
-    for set in [&["platform.harts=2", "nic.model=82576", "testpmd.cores=2"], traffic].concat() {
+    for set in [&["platform.harts=2", MODEL, "testpmd.cores=2"], traffic].concat() {
         words.extend(["--set", set]);
     }
     let text = doorbell(&words).success();
@@ -86,14 +65,6 @@ fn a_warning_is_printed_if_rss_sends_all_frames_to_one_queue() {
     assert_eq!(rss_warning(&[&flows("source-port")]), (None, 2));
 }
 
-fn prepared(name: &str, own: &[&str]) -> Session {
-    let chosen = benchmark(name).expect("a benchmark");
-    let all = chosen.defaults.iter().chain(&COMMON).chain(own).map(|&text| text.to_owned());
-    let config = resolve("fast", &all.collect::<Vec<_>>()).expect("a configuration");
-    quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Boot, control))
-        .unwrap_or_else(|error| panic!("{name} does not become ready: {error}"))
-}
-
 #[test]
 #[ignore = "long: make test-long runs it"]
 fn cores_of_the_other_dpdk_programs_have_one_queue_each_and_share_the_flows() {
@@ -106,22 +77,11 @@ fn cores_of_the_other_dpdk_programs_have_one_queue_each_and_share_the_flows() {
         ("pipeline", "stages.cores=3", "source-port"),
     ] {
         let flows = flows(field);
-        let mut own = vec![machine[0], machine[1], key, &flows];
+        let mut own = vec![MODEL, machine[0], machine[1], key, &flows];
         if name == "pipeline" {
             own.push("stages.division=run-to-completion");
         }
-        assert_even(&measured(&prepared(name, &own)), 3, name);
-    }
-}
-
-#[test]
-#[ignore = "long: make test-long runs it"]
-fn a_pipeline_passes_packets_between_cores_without_loss() {
-    for work in ["stages.work=macswap", "stages.work=touchfwd"] {
-        let session = prepared("pipeline", &[work, &flows("source-port")]);
-        let one = measured(&session);
-        assert_eq!(shares(&one).len(), 1, "a pipeline receives on one core from one queue");
-        assert_eq!(one.summary.state_hash, measured(&session).summary.state_hash);
+        assert_even(&measured(&prepared(name, &own), 64), 3, name);
     }
 }
 
@@ -129,6 +89,7 @@ fn a_pipeline_passes_packets_between_cores_without_loss() {
 #[ignore = "long: make test-long runs it"]
 fn memcached_dpdk_cores_receive_the_requests_for_their_shard_of_the_keys() {
     let own = [
+        MODEL,
         "platform.harts=3",
         "platform.ram=512MiB",
         "memcached_dpdk.cores=3",
@@ -136,28 +97,7 @@ fn memcached_dpdk_cores_receive_the_requests_for_their_shard_of_the_keys() {
         "loadgen.traffic.memcached.sets=0.2",
         "loadgen.traffic.memcached.clients=8",
     ];
-    let point = measured(&prepared("memcached-dpdk", &own));
+    let point = measured(&prepared("memcached-dpdk", &own), 64);
     assert_eq!(point.summary.frames_corrupt, 0);
     assert_even(&point, 3, "memcached-dpdk");
-}
-
-#[test]
-#[ignore = "long: make test-long runs it"]
-fn memcached_kernel_uses_one_queue_per_thread() {
-    let own = [
-        "platform.harts=4",
-        "platform.interrupts=aia",
-        "memcached_kernel.cores=4",
-        "loadgen.traffic.memcached.clients=64",
-        "run.warmup=2ms",
-        "run.duration=5ms",
-        "run.drain=5ms",
-    ];
-    let session = prepared("memcached-kernel", &own);
-    let rate = "200kpps".parse().expect("a rate");
-    let point = quiet(|control| run_point(&session, rate, Bytes(64), control)).expect("memcached runs");
-    let summary = &point.summary;
-    assert_eq!((summary.frames_delivered, summary.frames_corrupt), (summary.frames_offered, 0));
-    let mut queues = point.machine.nic(0).queue_stats().iter().map(|queue| queue.rx_frames);
-    assert!(queues.by_ref().take(4).all(|frames| frames > 100) && queues.all(|frames| frames == 0));
 }

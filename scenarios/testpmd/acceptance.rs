@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use doorbell_acceptance::{doorbell, dropped, scratch, shared_checkpoint, short_or_long};
+use doorbell_acceptance::{doorbell, dropped, repository, scratch, shared_checkpoint, short_or_long};
 use serde_json::Value;
 
 /// A load below the guest's capacity.
@@ -106,7 +106,7 @@ fn run(load: &Load, folder: &Path) -> std::path::PathBuf {
 }
 
 fn scapy(capture: &Path, load: &Load) -> Result<String, String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/check_capture.py");
+    let script = repository().join("scenarios/testpmd/check_capture.py");
     let mut command = Command::new("/usr/bin/python3");
     command.arg(script).arg(capture).arg(load.mode);
     command.args([load.frames, load.frame_size.into(), load.rate_hz].map(|number: u64| number.to_string()));
