@@ -78,7 +78,8 @@ impl Options for IperfConfig {
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         options::check_range("iperf.streams", self.streams, 1..=16)?;
         shards::check_streams(Self::SECTION, self.cores, self.streams, config)?;
-        let problem = "tests on several cores end at different times; remove this setting to measure a part of them";
+        let problem =
+            "tests on several cores end at different times; remove this setting to measure a part of them";
         options::reject_if(self.cores > 1 && self.seconds.is_some(), "iperf.seconds", problem)?;
         options::check_range("iperf.seconds", self.seconds.unwrap_or(1), 1..=60)?;
         if let Some(mss) = self.mss {

@@ -76,10 +76,14 @@ impl Options for MemcachedDpdkConfig {
         options::reject_if(memory < 64 << 10, "memcached_dpdk.memory", problem)?;
         let buckets = u64::from(self.buckets);
         let problem = format!(
-                "{buckets} is neither 0 nor a power of two up to 2^30 whose table (4 bytes per bucket) takes at most half of a \
+            "{buckets} is neither 0 nor a power of two up to 2^30 whose table (4 bytes per bucket) takes at most half of a \
                  core's part of memcached_dpdk.memory"
-            );
-        options::reject_if(buckets != 0 && (!buckets.is_power_of_two() || buckets > 1 << 30 || 4 * buckets > memory / 2), "memcached_dpdk.buckets", problem)?;
+        );
+        options::reject_if(
+            buckets != 0 && (!buckets.is_power_of_two() || buckets > 1 << 30 || 4 * buckets > memory / 2),
+            "memcached_dpdk.buckets",
+            problem,
+        )?;
         Ok(())
     }
 }

@@ -107,7 +107,8 @@ fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
     let problem = "a gateway supports one core only: with several cores, clients choose ports by the addresses of two directly \
              connected nodes; remove this setting";
     options::reject_if(!through.load().servers.is_empty(), format!("{section}.cores"), problem)?;
-    let problem = "with TCP_SENDFILE the test node sends, but here it is the gateway; choose TCP_STREAM or TCP_MAERTS";
+    let problem =
+        "with TCP_SENDFILE the test node sends, but here it is the gateway; choose TCP_STREAM or TCP_MAERTS";
     options::reject_if(through.load().start.client != 1, "netperf.test", problem)?;
     let Pair { image, server, client } = through.pair();
     let translate = match config.options::<NatConfig>().translate {

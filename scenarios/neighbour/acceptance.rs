@@ -30,6 +30,7 @@ fn measured_with(table: &str) -> PointSummary {
 }
 
 #[test]
+#[ignore = "long: make test-long runs it"]
 fn a_streaming_neighbour_costs_the_packet_program_misses_but_no_frames() {
     let (small, large) = (measured_with("neighbour.table=1KiB"), measured_with("neighbour.table=16MiB"));
     for point in [&small, &large] {

@@ -83,8 +83,8 @@ impl Options for NeighbourConfig {
         options::check_range("neighbour.cores", cores, 0..=HARTS_MAX - 1)?;
         let (harts, needed) = (config.platform.harts, cores + config.options::<TouchConfig>().cores);
         let problem = format!(
-                "{cores} in addition to touch.cores, but the machine has {harts} hart(s); set platform.harts={needed} or more"
-            );
+            "{cores} in addition to touch.cores, but the machine has {harts} hart(s); set platform.harts={needed} or more"
+        );
         options::reject_if(needed > harts, "neighbour.cores", problem)?;
         let (needed, ram) = (RAM_BASE + u64::from(cores) * self.table.0, config.platform.ram);
         let problem = format!("{cores} table(s) of {} do not fit into {ram}", self.table);

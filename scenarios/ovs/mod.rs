@@ -130,7 +130,11 @@ impl OvsConfig {
         }
         let nics = config.platform.nics;
         let problem = "\"paired\" needs an even number of platform.nics; \"loop\" takes any";
-        options::reject_if(self.topology == Topology::Paired && !nics.is_multiple_of(2), "ovs.topology", problem)?;
+        options::reject_if(
+            self.topology == Topology::Paired && !nics.is_multiple_of(2),
+            "ovs.topology",
+            problem,
+        )?;
         let needed = RAM_BASE + self.hugepages(cores, nics) * PAGE_BYTES;
         let ram = config.platform.ram;
         let problem = format!(

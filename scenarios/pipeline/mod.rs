@@ -84,10 +84,14 @@ impl Options for StagesConfig {
         options::check_power_of_two("stages.ring", self.ring.into(), 64..=65_536, |ring| ring.to_string())?;
         let Some(cores) = self.cores else { return Ok(()) };
         let problem = format!(
-                "{cores}, but a pipeline needs at least {CORES_MIN} cores (receive, work, transmit); set more, or \
+            "{cores}, but a pipeline needs at least {CORES_MIN} cores (receive, work, transmit); set more, or \
                  stages.division=run-to-completion"
-            );
-        options::reject_if(self.division == Division::Pipeline && cores < CORES_MIN, "stages.cores", problem)?;
+        );
+        options::reject_if(
+            self.division == Division::Pipeline && cores < CORES_MIN,
+            "stages.cores",
+            problem,
+        )?;
         cores::check("stages.cores", cores, config)
     }
 

@@ -50,7 +50,11 @@ impl Options for RxptxConfig {
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         let problem = format!("\"{}\" is not from 0ns to {WORK_MAX} in steps of 1ns", self.work);
-        options::reject_if(self.work > WORK_MAX || !self.work.0.is_multiple_of(Ps::from_ns(1).0), "rxptx.work", problem)?;
+        options::reject_if(
+            self.work > WORK_MAX || !self.work.0.is_multiple_of(Ps::from_ns(1).0),
+            "rxptx.work",
+            problem,
+        )?;
         cores::check("rxptx.cores", self.cores, config)
     }
 

@@ -156,7 +156,7 @@ impl SuricataConfig {
     fn check_mirror_port(&self, rules: u32, config: &RunConfig) -> Result<(), ConfigError> {
         self.check_machine(rules, config)?;
         let problem =
-                format!("{}, but suricata monitors one port; set platform.nics=1", config.platform.nics);
+            format!("{}, but suricata monitors one port; set platform.nics=1", config.platform.nics);
         options::reject_if(config.platform.nics != 1, "platform.nics", problem)?;
         let problem = "suricata's counters can be read with a load generator only; set drive.kind=generator, or monitor a server: \
                  doorbell run netperf --set netperf.ids=suricata";
@@ -166,13 +166,12 @@ impl SuricataConfig {
 
     /// Checks that suricata can monitor the port of a server on this machine.
     pub(crate) fn check_monitored_server(&self, config: &RunConfig) -> Result<(), ConfigError> {
-        let problem =
-                "suricata monitors a server with one port; set platform.nics=1, or remove netperf.ids";
+        let problem = "suricata monitors a server with one port; set platform.nics=1, or remove netperf.ids";
         options::reject_if(config.platform.nics != 1, "netperf.ids", problem)?;
         let problem = format!(
-                "suricata runs on the server's core, but Linux would spread both over {} harts; set platform.harts=1",
-                config.platform.harts
-            );
+            "suricata runs on the server's core, but Linux would spread both over {} harts; set platform.harts=1",
+            config.platform.harts
+        );
         options::reject_if(config.platform.harts > 1, "netperf.ids", problem)?;
         let kernel = config.options::<KernelConfig>();
         let offloads = [("gro", kernel.gro), ("tso", kernel.tso), ("gso", kernel.gso)];

@@ -75,7 +75,11 @@ impl Options for TestpmdConfig {
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         let problem = "\"paired\" needs an even number of platform.nics";
-        options::reject_if(self.topology == Topology::Paired && !config.platform.nics.is_multiple_of(2), "testpmd.topology", problem)?;
+        options::reject_if(
+            self.topology == Topology::Paired && !config.platform.nics.is_multiple_of(2),
+            "testpmd.topology",
+            problem,
+        )?;
         self.check_queues(config)?;
         match self.queues() {
             1 if self.cores > 1 => cores::check_harts("testpmd.cores", self.cores, config),

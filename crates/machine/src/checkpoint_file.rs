@@ -14,7 +14,7 @@ const HASH_AT: usize = MAGIC_BYTES + 4;
 /// Offset of the rest.
 const PAYLOAD_AT: usize = HASH_AT + 8;
 
-/// What distinguishes the checkpoints of a machine from those of a network.
+/// File format of checkpoints: one of machines, one of networks.
 pub trait Format {
     /// First bytes of the file.
     const MAGIC: &'static [u8; MAGIC_BYTES];
