@@ -96,7 +96,7 @@ pub fn build(
     let packages = match &lock_file {
         Some((lock_file, path)) => {
             let bounds = workspace.bounds(&workspace.cache);
-            packages::locked(recipe, &apt, options, (lock_file, path), bounds, progress)?
+            packages::locked(recipe, &apt, options, lock_file, path, bounds, progress)?
         }
         None => {
             let there = present.as_ref().map(|image| image.manifest().packages.as_slice());

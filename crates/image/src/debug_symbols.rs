@@ -118,7 +118,7 @@ fn archives(
     let (suite, architecture) = (manifest.suite.as_str(), manifest.architecture.as_str());
     let mut archive = |suite: &str, options: &BuildOptions| {
         let apt = Apt::set_up(suite, Some(architecture), options, workspace.cache_lock())?;
-        let catalogue = index_of_suite((suite, architecture), &apt, options, progress)?;
+        let catalogue = index_of_suite(suite, architecture, &apt, options, progress)?;
         Ok(Archive { apt, catalogue })
     };
     let named = options.debug_mirror.clone().or_else(|| environment("DOORBELL_DEBIAN_DEBUG_MIRROR"));

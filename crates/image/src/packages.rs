@@ -59,7 +59,8 @@ pub(crate) fn of_suite(
     present: Option<&[PackageRecord]>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<Packages>, ImageError> {
-    let Catalogue { text: index, route } = index_of_suite(suite(recipe), apt, options, progress)?;
+    let Catalogue { text: index, route } =
+        index_of_suite(&recipe.spec.suite, &recipe.spec.architecture, apt, options, progress)?;
     let index = recipe.exact.replace_in(index);
     let all = resolve(recipe, &index).map_err(|error| match (route, error) {
         (Route::Path, ImageError::Content { image, problem }) => {
@@ -81,7 +82,8 @@ pub(crate) fn locked(
     recipe: &Recipe,
     apt: &Apt,
     options: &BuildOptions,
-    (lock_file, path): (&LockFile, &Path),
+    lock_file: &LockFile,
+    path: &Path,
     bounds: Bounds,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Packages, ImageError> {
@@ -105,7 +107,7 @@ pub(crate) fn locked(
     let mut route = Route::Index;
     let missing = if options.offline { Vec::new() } else { apt.missing(&wanted) };
     if !missing.is_empty() {
-        let there = index_of_suite(suite(recipe), apt, options, progress)?;
+        let there = index_of_suite(&recipe.spec.suite, &recipe.spec.architecture, apt, options, progress)?;
         let index = Index::new(&there.text);
         let gone: Vec<String> = missing.iter().filter_map(|package| index.current_version(package)).collect();
         if !gone.is_empty() {
@@ -141,15 +143,11 @@ pub(crate) fn locked(
     Ok(Packages { all, debs, index })
 }
 
-/// A recipe's suite and architecture.
-fn suite(recipe: &Recipe) -> (&str, &str) {
-    (&recipe.spec.suite, &recipe.spec.architecture)
-}
-
 /// The suite's verified index. If the mirror's index does not match its signature, as during an update of the
 /// mirror: the list compiled into this program.
 pub(crate) fn index_of_suite(
-    (suite, architecture): (&str, &str),
+    suite: &str,
+    architecture: &str,
     apt: &Apt,
     options: &BuildOptions,
     progress: &mut dyn FnMut(&str),

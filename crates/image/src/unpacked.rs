@@ -84,7 +84,7 @@ pub fn fetch_unpacked(
     }
     host::require(&host::FETCHING, &host::search_path())?;
     let apt = Apt::set_up(wanted.suite, Some(wanted.architecture), &options, workspace.cache_lock())?;
-    let index = index_of_suite((wanted.suite, wanted.architecture), &apt, &options, progress)?;
+    let index = index_of_suite(wanted.suite, wanted.architecture, &apt, &options, progress)?;
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let all = Index::new(&index.text).closure(&owned(wanted.roots), &owned(wanted.leave_out));
     let all = all.map_err(|problem| ImageError::Content { image: wanted.name.to_owned(), problem })?;
