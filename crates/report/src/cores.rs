@@ -40,7 +40,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             table
                 .name(name(core))
                 .cells([&point.rate, &core.kind, &short(core.frequency_ghz)])
-                .cells(COLUMNS.map(|column| cell(core, column)))
+                .cells(COLUMNS.map(|(_, key)| cell(core, key)))
                 .end_row();
         }
     }
@@ -67,7 +67,7 @@ fn name(figures: &CoreFigures) -> String {
     }
 }
 
-fn cell(core: &CoreFigures, (_, key): (&str, FigureKey)) -> String {
+fn cell(core: &CoreFigures, key: FigureKey) -> String {
     match (core.figures.get(key), key.unit) {
         (None, _) => NONE.to_owned(),
         (Some(share), Unit::Share) => fixed(share * 100.0, 1),

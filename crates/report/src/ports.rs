@@ -43,10 +43,12 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
 pub(crate) fn unsupported_notes(points: &[&PointSummary]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut add = |of: &str, ports: &[PortFigures]| {
-        for (port, line) in ports.iter().enumerate().flat_map(each_unsupported) {
-            let note = format!("{of}ort {port}, not modelled: {line}.");
-            if !notes.contains(&note) {
-                notes.push(note);
+        for (port, figures) in ports.iter().enumerate() {
+            for line in &figures.asked_in_vain {
+                let note = format!("{of}ort {port}, not modelled: {line}.");
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
             }
         }
     };
@@ -62,10 +64,6 @@ pub(crate) fn unsupported_notes(points: &[&PointSummary]) -> Vec<String> {
 /// The same for one point, one line each.
 pub fn unsupported_text(point: &PointSummary) -> String {
     unsupported_notes(&[point]).iter().map(|note| one_line(note) + "\n").collect()
-}
-
-fn each_unsupported((port, figures): (usize, &PortFigures)) -> impl Iterator<Item = (usize, &str)> {
-    figures.asked_in_vain.iter().map(move |line| (port, line.as_str()))
 }
 
 fn value_of(group: &FigureGroup, name: &str) -> u64 {

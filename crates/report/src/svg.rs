@@ -61,7 +61,7 @@ impl Svg {
     }
 
     /// A text.
-    pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: impl Display) {
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: impl Display) {
         let anchor = anchor.name();
         let _ = writeln!(
             self.body,
@@ -71,7 +71,7 @@ impl Svg {
     }
 
     /// A straight line.
-    pub fn rule(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
+    pub fn rule(&mut self, x1: f64, y1: f64, x2: f64, y2: f64, class: &str) {
         let _ = writeln!(
             self.body,
             "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
@@ -153,12 +153,12 @@ impl Plot {
 
     /// Grid lines, their labels, and the axis's title above them.
     pub fn y_axis(&mut self, title: &str, label: impl Fn(f64) -> String) {
-        self.svg.text((0.0, 14.0), Anchor::Start, "axis-title", title);
+        self.svg.text(0.0, 14.0, Anchor::Start, "axis-title", title);
         self.svg.body.push_str("<g class=\"axis-y\">\n");
         for Tick { value, label } in self.y.ticks(label) {
             let y = self.y(value);
-            self.svg.rule((self.left, y), (self.end(), y), "grid");
-            self.svg.text((self.left - 8.0, y + 4.5), Anchor::End, "tick", label);
+            self.svg.rule(self.left, y, self.end(), y, "grid");
+            self.svg.text(self.left - 8.0, y + 4.5, Anchor::End, "tick", label);
         }
         self.svg.body.push_str("</g>\n");
     }
@@ -168,11 +168,11 @@ impl Plot {
         self.svg.body.push_str("<g class=\"axis-x\">\n");
         for Tick { value, label } in self.x_ticks(label) {
             let x = self.x(value);
-            self.svg.rule((x, self.floor()), (x, self.floor() + 4.0), "axis");
+            self.svg.rule(x, self.floor(), x, self.floor() + 4.0, "axis");
             // A long label at the end of the axis must not exceed the drawing.
             let reach = x + LETTER_WIDTH * label.chars().count() as f64 / 2.0;
             let (x, anchor) = if reach > WIDTH { (WIDTH, Anchor::End) } else { (x, Anchor::Middle) };
-            self.svg.text((x, self.floor() + 19.0), anchor, "tick", label);
+            self.svg.text(x, self.floor() + 19.0, anchor, "tick", label);
         }
         self.svg.body.push_str("</g>\n");
         self.x_line(title);
@@ -192,8 +192,8 @@ impl Plot {
     /// The horizontal axis without ticks.
     pub fn x_line(&mut self, title: &str) {
         let floor = self.floor();
-        self.svg.rule((self.left, floor), (self.end(), floor), "axis");
-        self.svg.text((self.end(), HEIGHT - 6.0), Anchor::End, "axis-title", title);
+        self.svg.rule(self.left, floor, self.end(), floor, "axis");
+        self.svg.text(self.end(), HEIGHT - 6.0, Anchor::End, "axis-title", title);
     }
 
     /// A line through points given in the axes' units.
@@ -212,7 +212,7 @@ impl Plot {
     }
 
     /// The interval of a point's value.
-    pub fn interval(&mut self, x: f64, (low, high): (f64, f64), class: &str) {
+    pub fn interval(&mut self, x: f64, low: f64, high: f64, class: &str) {
         let ends = [(x, low), (x, high)];
         let (path, values) = (self.path(&ends), values(&ends));
         let _ = writeln!(
@@ -222,7 +222,7 @@ impl Plot {
     }
 
     /// A range of the horizontal axis, over the full height.
-    pub fn band(&mut self, (from, to): (f64, f64), class: &str, tip: &str) {
+    pub fn band(&mut self, from: f64, to: f64, class: &str, tip: &str) {
         let (left, top, floor) = (self.x(from), self.top(), self.floor());
         let width = (self.x(to) - left).max(1.0);
         let ends = values(&[(from, 0.0), (to, 0.0)]);
@@ -340,7 +340,7 @@ mod tests {
     fn tooltips_are_escaped() {
         let mut svg = Svg::new(100.0);
         svg.bar([0.0, 0.0, 1.0, 1.0], "c-dma", "</title><script>");
-        svg.text((0.0, 0.0), Anchor::Start, "tick", "<b>");
+        svg.text(0.0, 0.0, Anchor::Start, "tick", "<b>");
         let text = svg.finish("t", "d");
         assert!(text.contains("&lt;/title&gt;&lt;script&gt;") && text.contains("&lt;b&gt;"), "{text}");
     }

@@ -83,15 +83,15 @@ impl Curves {
         }
         plot.y_axis(&self.y, if self.is_time { time_label } else { label });
         if let Some((from, to)) = self.band {
-            plot.band((from, to), "loss", &format!("{} to {}", trimmed(from), trimmed(to)));
+            plot.band(from, to, "loss", &format!("{} to {}", trimmed(from), trimmed(to)));
         }
         plot.x_axis(&self.x, label);
         for (index, curve) in self.curves.iter().enumerate() {
             let class = class(index, curve);
             let points: Vec<&Point> = curve.points.iter().filter(drawn).collect();
             for point in &points {
-                if let Some(interval) = point.interval.filter(|(low, high)| low < high) {
-                    plot.interval(point.x, interval, &class);
+                if let Some((low, high)) = point.interval.filter(|(low, high)| low < high) {
+                    plot.interval(point.x, low, high, &class);
                 }
             }
             let path: Vec<(f64, f64)> = points.iter().map(|point| (point.x, point.y)).collect();

@@ -111,14 +111,14 @@ impl Drawing {
             let width = 100.0 * call.cycles as f64 / self.all as f64;
             if call.cycles >= self.least {
                 let class = if class.is_empty() { CLASSES[index % CLASSES.len()] } else { class };
-                self.call(name, call, (left, width), depth, class);
+                self.call(name, call, left, width, depth, class);
                 self.calls(call, left, depth + 1, class);
             }
             left += width;
         }
     }
 
-    fn call(&mut self, name: &str, call: &Call, (left, width): (f64, f64), depth: usize, class: &str) {
+    fn call(&mut self, name: &str, call: &Call, left: f64, width: f64, depth: usize, class: &str) {
         let (y, shade) = (self.height - (depth + 1) * ROW, if depth.is_multiple_of(2) { "" } else { " odd" });
         let own = call.cycles - call.calls.values().map(|callee| callee.cycles).sum::<u64>();
         let share = |cycles: u64| percent_label(cycles as f64 / self.all as f64);

@@ -78,8 +78,8 @@ fn draw(ids: &Ids, points: &[&PointSummary], y: Scale) -> String {
         let places = spread(&wanted, LABEL_GAP, plot.floor() - 4.0);
         let x = plot.x(last.offered_mpps);
         for ((class, name, _), (wanted, place)) in PERCENTILES.iter().zip(wanted.into_iter().zip(places)) {
-            plot.svg.rule((x + 5.0, wanted), (x + 14.0, place), &format!("leader {class}"));
-            plot.svg.text((x + 17.0, place + 4.5), Anchor::Start, &format!("name {class}"), name);
+            plot.svg.rule(x + 5.0, wanted, x + 14.0, place, &format!("leader {class}"));
+            plot.svg.text(x + 17.0, place + 4.5, Anchor::Start, &format!("name {class}"), name);
         }
     }
     plot.finish(&ids.title, &ids.caption)

@@ -55,12 +55,12 @@ fn draw(ids: &Ids, points: &[&PointSummary], causes: &[&Cause]) -> String {
         let x = middle(index);
         if every == 1 || Some(index) == highest {
             // The label of a bar at the right end must stay inside the drawing.
-            let place = (x.min(plot.end() - LABEL_WIDTH / 2.0), plot.y(stack * 100.0) - 6.0);
-            plot.svg.text(place, Anchor::Middle, "value", percent_label(*stack));
+            let (x, y) = (x.min(plot.end() - LABEL_WIDTH / 2.0), plot.y(stack * 100.0) - 6.0);
+            plot.svg.text(x, y, Anchor::Middle, "value", percent_label(*stack));
         }
         if index % every == 0 {
             let floor = plot.floor() + 19.0;
-            plot.svg.text((x, floor), Anchor::Middle, "tick", trimmed(point.offered_mpps));
+            plot.svg.text(x, floor, Anchor::Middle, "tick", trimmed(point.offered_mpps));
         }
     }
     plot.x_line("Offered, Mpps");

@@ -29,11 +29,11 @@ pub(super) fn bars(ids: &Ids, rows: &[Row]) -> String {
         let full = WIDTH - NAMES - VALUES;
         // A minimum width keeps small values visible.
         let width = if row.value > 0.0 { (row.value / largest * full).max(1.5) } else { 0.0 };
-        svg.text((NAMES - 10.0, top + 15.0), Anchor::End, "bar-name", row.name);
+        svg.text(NAMES - 10.0, top + 15.0, Anchor::End, "bar-name", row.name);
         svg.bar([NAMES, top, width, BAR_HEIGHT], row.class, &row.tip);
-        svg.text((NAMES + width + 8.0, top + 15.0), Anchor::Start, "value", &row.text);
+        svg.text(NAMES + width + 8.0, top + 15.0, Anchor::Start, "value", &row.text);
     }
-    svg.rule((NAMES, 4.0), (NAMES, ROW_HEIGHT * rows.len() as f64 + 4.0), "axis");
+    svg.rule(NAMES, 4.0, NAMES, ROW_HEIGHT * rows.len() as f64 + 4.0, "axis");
     svg.finish(&ids.title, &ids.caption)
 }
 

@@ -64,7 +64,7 @@ pub(super) fn draw_named(
     let mut svg = Svg::new(ROW_HEIGHT * stacks.len() as f64 + 8.0);
     for (index, (name, sizes)) in stacks.iter().enumerate() {
         let top = 4.0 + ROW_HEIGHT * index as f64 + (ROW_HEIGHT - BAR_HEIGHT) / 2.0;
-        svg.text((names - 10.0, top + 15.0), Anchor::End, "bar-name", name);
+        svg.text(names - 10.0, top + 15.0, Anchor::End, "bar-name", name);
         let mut left = names;
         let longest = if shares { total(sizes) } else { largest };
         for ((class, name), size) in parts.iter().zip(sizes).filter(|(_, size)| **size > 0.0) {
@@ -77,9 +77,9 @@ pub(super) fn draw_named(
             );
             left += width;
         }
-        svg.text((left + 8.0, top + 15.0), Anchor::Start, "value", short(total(sizes)));
+        svg.text(left + 8.0, top + 15.0, Anchor::Start, "value", short(total(sizes)));
     }
-    svg.rule((names, 4.0), (names, ROW_HEIGHT * stacks.len() as f64 + 4.0), "axis");
+    svg.rule(names, 4.0, names, ROW_HEIGHT * stacks.len() as f64 + 4.0, "axis");
     (!stacks.is_empty()).then(|| svg.finish(&ids.title, &ids.caption))
 }
 

@@ -76,7 +76,7 @@ fn label_largest_loss(plot: &mut Plot, points: &[&PointSummary]) {
         true => lowest + 20.0,
         false => plot.y(last.offered_mpps) - 10.0,
     };
-    plot.svg.text((end, y), Anchor::End, "note", label);
+    plot.svg.text(end, y, Anchor::End, "note", label);
 }
 
 /// Heights of a path from `begin` on: at its points, and where it crosses `begin`.

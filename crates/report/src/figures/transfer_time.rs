@@ -49,7 +49,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
             "{what}, from the start of cache warm-up to the end of the measurement, in {unit}.{idle}"
         ),
         legend: PHASES.iter().map(|(class, name)| ((*class).to_owned(), (*name).to_owned())).collect(),
-        svg: (parts.len() > 1).then(|| draw(ids, parts, (what, unit))),
+        svg: (parts.len() > 1).then(|| draw(ids, parts, what, unit)),
         data: Data {
             heads: ["Phase", "From, µs", "Length, µs", "Gbps", "Transactions per second"]
                 .map(str::to_owned)
@@ -59,7 +59,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     }
 }
 
-fn draw(ids: &Ids, parts: &[TransferPart], (what, unit): (&str, &str)) -> String {
+fn draw(ids: &Ids, parts: &[TransferPart], what: &str, unit: &str) -> String {
     let end = parts.last().map_or(0.0, |part| part.begin_ns + part.length_ns) / 1e6;
     let largest = parts.iter().map(value).fold(0.0, f64::max);
     let mut plot = Plot::new(Scale::linear(end, 6), Scale::linear(largest, 5), 56.0, 14.0);
