@@ -72,7 +72,7 @@ impl Options for IperfConfig {
     const SECTION: &'static str = "iperf";
 
     fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
-        shards::follow_streams("iperf.streams", (self.cores, self.streams), config)
+        shards::follow_streams("iperf.streams", self.cores, self.streams, config)
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {

@@ -118,9 +118,9 @@ fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
     let gateway = role!("nat-gateway", "nat: forwarding").after(&format!("translate={translate}"));
     let client = Role { lines: behind(&client.lines), ..client };
     Ok(vec![
-        gateway.guest(config, "nat", (GATEWAY, 2), ""),
-        client.guest(config, image, (CLIENT, 1), ROUTE),
-        server.guest(config, image, (&format!("{FAR}/24"), 1), ROUTE_BACK),
+        gateway.guest(config, "nat", GATEWAY, 2, ""),
+        client.guest(config, image, CLIENT, 1, ROUTE),
+        server.guest(config, image, &format!("{FAR}/24"), 1, ROUTE_BACK),
     ])
 }
 

@@ -145,7 +145,7 @@ impl Options for NetperfConfig {
     const SECTION: &'static str = "netperf";
 
     fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
-        shards::follow_streams("netperf.streams", (self.cores, self.streams), config)
+        shards::follow_streams("netperf.streams", self.cores, self.streams, config)
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
@@ -274,7 +274,7 @@ fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
     if own.ids == Ids::Suricata {
         let server = role!("netperf-watched", READY_MARKER).after(&suricata.server_script_variables());
         let [server, client] = [(server, SERVER, "netperf-suricata"), (client, CLIENT, image)]
-            .map(|(role, address, image)| role.guest(config, image, (address, 1), ""));
+            .map(|(role, address, image)| role.guest(config, image, address, 1, ""));
         return Ok(vec![server, client]);
     }
     let problem = "its settings have no effect without netperf.ids=suricata; set that, or remove them";

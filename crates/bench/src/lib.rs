@@ -26,6 +26,7 @@ pub use doorbell_results::{
 pub use error::RunError;
 pub use figures::core_counts::CoreCounts;
 pub use figures::fingerprint::fingerprint;
+pub use figures::host_cost::HostCost;
 pub use measure::benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad};
 pub use measure::driven::driven_guests;
 pub use measure::kinds::{NETWORK, PLAYED};

@@ -10,7 +10,8 @@ use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use doorbell_bench::CachePaths;
 use doorbell_study::cluster::{
-    ClusterEvent, ClusterExperiment, Program, Settings, Slurm, TaskList, failure_file, measure,
+    ClusterEvent, ClusterExperiment, PointId, Program, Scheduler, Settings, Slurm, TaskList, failure_file,
+    measure,
 };
 use doorbell_study::experiment::{self, Store, Sweep};
 
@@ -93,7 +94,8 @@ impl Cluster {
     pub fn measure(
         &self,
         work: &[(&Experiment, &Store)],
-        (folder, name): (&Path, &str),
+        folder: &Path,
+        name: &str,
         screen: &Screen,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Vec<Sweep>> {
@@ -133,9 +135,9 @@ impl Cluster {
             reasons: String::new(),
             why: String::new(),
         };
-        let cluster = (&self.slurm, &settings, &program);
+        let scheduler = Scheduler { slurm: &self.slurm, settings: &settings, program: &program };
         let mut report = |event| reporter.report(event);
-        let result = measure(&experiments, (&absolute(folder)?, name), cluster, interrupted, &mut report);
+        let result = measure(&experiments, &absolute(folder)?, name, scheduler, interrupted, &mut report);
         screen.stop_watching();
         Ok(result?)
     }
@@ -161,7 +163,7 @@ struct ClusterReporter<'a> {
 
 impl ClusterReporter<'_> {
     /// Description of a point.
-    fn point(&self, (experiment, index): (usize, usize)) -> String {
+    fn point(&self, PointId { experiment, index }: PointId) -> String {
         let experiment = self.work[experiment].0;
         let of =
             if self.work.len() == 1 { String::new() } else { format!(" of {}", experiment.plan.file.name()) };
@@ -219,7 +221,7 @@ impl ClusterReporter<'_> {
         }
     }
 
-    fn ended(&self, point: (usize, usize), is_done: bool) {
+    fn ended(&self, point: PointId, is_done: bool) {
         if let Some(tally) = &self.tally {
             tally.ended(&self.point(point), is_done);
         }
@@ -264,7 +266,8 @@ pub fn task(list: &Path, number: usize, places: &CachePaths) -> anyhow::Result<E
             let store = Store::open(&experiment.out)?;
             Ok(experiment::measure(
                 &experiment.plan,
-                (index, &experiment.identities[index]),
+                index,
+                &experiment.identities[index],
                 &store,
                 places,
                 PAGES,

@@ -13,9 +13,6 @@ use crate::out::errln;
 use crate::screen::Screen;
 use crate::tally::Tally;
 
-/// Where progress is reported: screen, tally, and the name of the figure's part, if any.
-pub type ProgressSink<'a> = (&'a Screen, &'a Tally, &'a str);
-
 /// A validated experiment with its points' identities.
 pub struct Experiment<'a> {
     pub file: PathBuf,
@@ -39,12 +36,14 @@ impl<'a> Experiment<'a> {
         Ok(Experiment { file: file.to_owned(), places, plan, identities, out })
     }
 
-    /// Measures every unfinished point, at most `jobs` at once.
+    /// Measures every unfinished point, at most `jobs` at once. `part` is the name of the figure's part, or empty.
     pub fn measure(
         &self,
         store: &Store,
         jobs: usize,
-        (screen, tally, of): ProgressSink,
+        screen: &Screen,
+        tally: &Tally,
+        part: &str,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Sweep> {
         store.remove_partial()?;
@@ -52,11 +51,11 @@ impl<'a> Experiment<'a> {
         let command = |index: usize| self.point_command(&program, index, screen.moves());
         let (points, mut done, mut to_do) = (&self.plan.points, 0, 0);
         // Messages of a figure's part start with its name; a sweep is alone.
-        let (before, name, at_once) = match of {
+        let (before, name, at_once) = match part {
             "" => (String::new(), self.plan.file.name(), format!(", {jobs} at once")),
-            part => (format!("{part}: "), part, String::new()),
+            _ => (format!("{part}: "), part, String::new()),
         };
-        let named = |index: usize| format!("{of} point {index}").trim_start().to_owned();
+        let named = |index: usize| format!("{part} point {index}").trim_start().to_owned();
         let mut report = |event| match event {
             Progress::ToDo(count) => {
                 to_do = count;

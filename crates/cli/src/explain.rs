@@ -45,7 +45,7 @@ pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     outln!("");
-    print_value(args.common.base()?, &args.common.overrides(&[]), (path, known), &tree);
+    print_value(args.common.base()?, &args.common.overrides(&[]), path, known, &tree);
     Ok(())
 }
 
@@ -100,7 +100,7 @@ fn print_keys(table: &Parameter, path: &str, tree: &Table) {
 }
 
 /// Prints the range, the value and its source.
-fn print_value(base: &Base, set: &[String], (path, known): (&str, &Parameter), tree: &Table) {
+fn print_value(base: &Base, set: &[String], path: &str, known: &Parameter, tree: &Table) {
     let line = |name: &str, text: &str| outln!("  {name:<8} {text}");
     line("value", &known.value);
     if !known.units.is_empty() {

@@ -167,8 +167,8 @@ impl<'a> Loads<'a> {
     ) -> anyhow::Result<(RunSummary, String)> {
         let is_whole = folder.path() == self.folder().path();
         let missing = if is_whole { self.load_count - self.points.len() } else { 0 };
-        let (name, ran) = ((self.name, command_line()), self.ran.clone());
-        let mut summary = run_summary(name, (self.base, config), ran, meanings, points)?;
+        let ran = self.ran.clone();
+        let mut summary = run_summary(self.name, command_line(), self.base, config, ran, meanings, points)?;
         summary.incomplete = (missing > 0).then(|| {
             let all = self.load_count;
             format!("{missing} of {all} loads were not measured, because the run ended early")

@@ -17,7 +17,7 @@ pub fn request(args: &RunArgs, path: &Path) -> anyhow::Result<RunRequest> {
     args.observe.reject_for_nodes("a network")?;
     let file = NetworkFile::read(path)?;
     let load = |size: Option<&str>, rate: Option<Rate>| -> anyhow::Result<Load> {
-        let config = configuration(args, &file, (size, rate))?;
+        let config = configuration(args, &file, size, rate)?;
         Ok(Load { config, rate: rate.unwrap_or(Rate::Times(Rate::ONCE)), message: None })
     };
     let sizes: Vec<Option<&str>> = match &args.frame_size {
@@ -35,7 +35,7 @@ pub fn request(args: &RunArgs, path: &Path) -> anyhow::Result<RunRequest> {
             loads.push(load(*size, Some(rate))?);
         }
     }
-    let config = configuration(args, &file, (sizes[0], None))?;
+    let config = configuration(args, &file, sizes[0], None)?;
     // The boot depends on the guests, not on the file's name.
     let network = (NETWORK.name.to_owned(), jobs_or_cores(args.threads));
     Ok(RunRequest { network, ..RunRequest::new(&NETWORK, config, loads) })
@@ -45,7 +45,8 @@ pub fn request(args: &RunArgs, path: &Path) -> anyhow::Result<RunRequest> {
 fn configuration(
     args: &RunArgs,
     file: &NetworkFile,
-    (size, rate): (Option<&str>, Option<Rate>),
+    size: Option<&str>,
+    rate: Option<Rate>,
 ) -> anyhow::Result<Resolved> {
     let mut extra = Vec::new();
     for (key, value) in [("run.duration", &args.duration), ("run.warmup", &args.warmup)] {

@@ -104,7 +104,7 @@ pub fn run(args: &ReproduceArgs, places: &CachePaths) -> anyhow::Result<ExitCode
             for _ in 0..jobs.min(works.len()) {
                 scope.spawn(|| {
                     while let Some((figure, part)) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if !study.work(&chosen, (*figure, part), &progress) {
+                        if !study.work(&chosen, *figure, part, &progress) {
                             return;
                         }
                     }
@@ -261,7 +261,7 @@ struct Study<'a> {
 
 impl Study<'_> {
     /// Measures a part and adds its results. Returns whether to continue.
-    fn work(&self, figures: &[Figure], (own, part): (usize, &PartFile), progress: &Mutex<Progress>) -> bool {
+    fn work(&self, figures: &[Figure], own: usize, part: &PartFile, progress: &Mutex<Progress>) -> bool {
         let lock = || progress.lock().expect("no worker panics");
         let text = {
             let progress = lock();
@@ -275,9 +275,10 @@ impl Study<'_> {
             Ok(text) => {
                 let figure = &figures[own];
                 let measured = self.read(figure, &part.name, &text).and_then(|(experiment, store)| {
-                    let sink = (self.screen, &**self.tally, &*of_figure(figure, part));
-                    let result = experiment.measure(&store, 1, sink, self.interrupted)?;
-                    self.measured(figure, &part.name, (experiment, &store), &result)
+                    let name = of_figure(figure, part);
+                    let result =
+                        experiment.measure(&store, 1, self.screen, self.tally, &name, self.interrupted)?;
+                    self.measured(figure, &part.name, experiment, &store, &result)
                 });
                 !lock().add(self, figures, own, measured)
             }
@@ -311,10 +312,10 @@ impl Study<'_> {
             }
         }
         let work: Vec<_> = read.iter().map(|(_, _, (experiment, store))| (experiment, store)).collect();
-        let journal = (self.folder.path(), self.args.study.as_str());
-        let results = cluster.measure(&work, journal, self.screen, self.interrupted)?;
+        let folder = self.folder.path();
+        let results = cluster.measure(&work, folder, &self.args.study, self.screen, self.interrupted)?;
         for ((own, part, (experiment, store)), result) in read.into_iter().zip(results) {
-            let measured = self.measured(&figures[own], &part.name, (experiment, &store), &result);
+            let measured = self.measured(&figures[own], &part.name, experiment, &store, &result);
             progress.add(self, figures, own, measured);
         }
         match progress.error.take() {
@@ -339,7 +340,8 @@ impl Study<'_> {
         &self,
         figure: &Figure,
         part: &str,
-        (experiment, store): (Experiment, &Store),
+        experiment: Experiment,
+        store: &Store,
         result: &Sweep,
     ) -> anyhow::Result<(MeasuredPart, usize, anyhow::Result<()>)> {
         let ended = experiment.ended(result);
@@ -374,7 +376,7 @@ impl Study<'_> {
             let order = |part: &&PartDone| figure.order(part.measured.plan.file.name());
             own.sort_by_key(order);
             let coarse = if self.args.quick { figure.coarse_parts() } else { Vec::new() };
-            let reproduced = reproduced(figure, (&own, &coarse), &mut page.warnings);
+            let reproduced = reproduced(figure, &own, &coarse, &mut page.warnings);
             page.figures.push(reproduced);
         }
         page
@@ -390,7 +392,8 @@ fn host_seconds(parts: &[PartDone]) -> f64 {
 /// A figure with its parts. `coarse` are the names of parts with a coarse version.
 fn reproduced(
     figure: &Figure,
-    (parts, coarse): (&[&PartDone], &[String]),
+    parts: &[&PartDone],
+    coarse: &[String],
     warnings: &mut Vec<String>,
 ) -> ReproducedFigure {
     let mut problems = Vec::new();

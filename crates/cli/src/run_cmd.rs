@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use doorbell_bench::{
-    BENCHMARKS, Benchmark, BenchmarkPlan, CachePaths, Control, DriveConfig, DriveKind, Length, M5Ops, Nodes,
-    Prepared, Resolved, RunConfig, RunError, Session, Source, benchmark, driven_guests,
+    BENCHMARKS, Benchmark, BenchmarkPlan, CachePaths, Control, DriveConfig, DriveKind, HostCost, Length,
+    M5Ops, Nodes, Prepared, Resolved, RunConfig, RunError, Session, Source, benchmark, driven_guests,
 };
 use doorbell_image::DebugSymbols;
 use doorbell_loadgen::{Arrivals, Kind, LoadGen, Rate};
@@ -197,13 +197,13 @@ fn measure_all(args: &RunArgs, request: &RunRequest, places: &CachePaths) -> any
         prepared.set_fingerprint(args.fingerprint);
         let write = |path: &Path| prepared.write_checkpoint(path);
         let ready = if prepared.images().len() > 1 { "all nodes ready" } else { "ready" };
-        is_ready(&args.guest, (ready, prepared.boot()), write, control)?;
+        is_ready(&args.guest, ready, prepared.boot(), write, control)?;
         let symbols = args.observe.fetch_symbols(prepared.images(), places, control.say)?;
         for load in all {
             if let Some(line) = &load.message {
                 (control.say)(line);
             }
-            let measured = measure(args, (&prepared, &symbols), load, &mut loads, control);
+            let measured = measure(args, &prepared, &symbols, load, &mut loads, control);
             extra = loads.with_finished_count(measured)?;
         }
         Ok(())
@@ -216,7 +216,8 @@ fn measure_all(args: &RunArgs, request: &RunRequest, places: &CachePaths) -> any
 /// Measures one load. Returns text for which its table has no columns.
 fn measure(
     args: &RunArgs,
-    (prepared, symbols): (&Prepared, &[DebugSymbols]),
+    prepared: &Prepared,
+    symbols: &[DebugSymbols],
     load: &Load,
     loads: &mut Loads,
     control: &mut Control,
@@ -233,13 +234,13 @@ fn measure(
 /// Reports the cost of the boot, if there was one, and writes the checkpoint if requested.
 fn is_ready(
     args: &GuestArgs,
-    (ready, boot): (&str, Option<(f64, u64)>),
+    ready: &str,
+    boot: Option<HostCost>,
     write: impl FnOnce(&Path) -> Result<(), RunError>,
     control: &mut Control,
 ) -> anyhow::Result<()> {
-    if let Some((seconds, instructions)) = boot {
-        let millions = instructions as f64 / 1e6;
-        let rate = millions / seconds;
+    if let Some(boot) = boot {
+        let (millions, seconds, rate) = (boot.instructions as f64 / 1e6, boot.seconds, boot.mips());
         (control.say)(&format!(
             "{ready} after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M per second)"
         ));
@@ -255,7 +256,7 @@ pub fn session(
 ) -> anyhow::Result<Session> {
     let session = prepare(&args.source(), control)?;
     let write = |path: &Path| Ok(session.checkpoint().write(path)?);
-    is_ready(args, ("ready", session.boot), write, control)?;
+    is_ready(args, "ready", session.boot, write, control)?;
     Ok(session)
 }
 

@@ -151,7 +151,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &CachePaths) -> anyhow::Result<E
             if let Some((config, rate)) = load {
                 (control.say)(&format!("{name}: {rate} of {}", what_is_sent(config)));
             }
-            let ended = measure(args, (&session, &symbols), &mut script, &mut loads, control);
+            let ended = measure(args, &session, &symbols, &mut script, &mut loads, control);
             let ended = loads.with_finished_count(ended)?;
             status = if status == 0 { ended } else { status };
         }
@@ -180,7 +180,8 @@ pub fn run(args: &RunArgs, path: &Path, places: &CachePaths) -> anyhow::Result<E
 /// Runs the script once. Returns its exit status.
 fn measure(
     args: &RunArgs,
-    (session, symbols): (&Session, &[DebugSymbols]),
+    session: &Session,
+    symbols: &[DebugSymbols],
     script: &mut Script,
     loads: &mut Loads,
     control: &mut Control,

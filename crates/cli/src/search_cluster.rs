@@ -75,12 +75,8 @@ impl ClusterSearch<'_> {
         let interrupted = interrupt_flag()?;
         let experiment = Experiment::read(&file, Some(&folder), places, screen)?;
         let store = Store::open(&folder)?;
-        let sweeps = cluster.measure(
-            &[(&experiment, &store)],
-            (&folder, self.benchmark.name),
-            screen,
-            &interrupted,
-        )?;
+        let sweeps =
+            cluster.measure(&[(&experiment, &store)], &folder, self.benchmark.name, screen, &interrupted)?;
         let error = experiment.ended(&sweeps[0]).err();
         let mut summaries = Vec::new();
         for identity in &experiment.identities {

@@ -226,10 +226,10 @@ pub fn run(args: &SearchArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     });
     screen.clear();
     let seconds = started.elapsed().as_secs_f64();
-    let names = (chosen.name, args.common.base()?.name());
+    let preset = args.common.base()?.name();
     let SizeResults { done, error } = searches;
     let (found, all) = (done.len(), sizes.len());
-    let mut summary = search_summary(names, command_line(), &request, jobs, seconds, done, session.ran());
+    let mut summary = search_summary(&session, preset, command_line(), &request, jobs, seconds, done);
     let Some(error) = error else {
         return report(args, results, &search_config(&config, chosen), &summary);
     };

@@ -93,7 +93,7 @@ pub fn run(args: &SweepArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
             if *with_parent {
                 rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             }
-            one(experiment, (*index, expect.as_deref()), *tell_progress, places)
+            one(experiment, *index, expect.as_deref(), *tell_progress, places)
         }
         (Some(Part::Task { list, number }), _) => cluster::task(list, *number, places),
         (Some(Part::Table(args)), _) => {
@@ -132,7 +132,8 @@ fn plan(args: &ExperimentArgs, places: &CachePaths) -> anyhow::Result<ExitCode> 
 
 fn one(
     args: &ExperimentArgs,
-    (index, expect): (usize, Option<&str>),
+    index: usize,
+    expect: Option<&str>,
     tell_progress: bool,
     places: &CachePaths,
 ) -> anyhow::Result<ExitCode> {
@@ -147,7 +148,7 @@ fn one(
     }
     let store = Store::open(&experiment.out)?;
     screen.simulating(None, |control| {
-        Ok(measure(&experiment.plan, (index, identity), &store, places, PAGES, control)?)
+        Ok(measure(&experiment.plan, index, identity, &store, places, PAGES, control)?)
     })?;
     screen.clear();
     screen.say(&format!("point {index}: {}", store.point(identity).display()));
@@ -166,12 +167,12 @@ fn whole(args: &ExperimentArgs, how: &SweepArgs, places: &CachePaths) -> anyhow:
             let jobs = jobs_or_cores(how.jobs);
             let tally = Arc::new(Tally::new(experiment.plan.points.len(), jobs));
             screen.watch(Arc::clone(&tally) as Arc<dyn Line>);
-            experiment.measure(&store, jobs, (&screen, &tally, ""), &interrupted)?
+            experiment.measure(&store, jobs, &screen, &tally, "", &interrupted)?
         }
         Some(cluster) => {
             let (folder, name) = (&experiment.out, experiment.plan.file.name());
             let work = [(&experiment, &store)];
-            cluster.measure(&work, (folder, name), &screen, &interrupted)?.remove(0)
+            cluster.measure(&work, folder, name, &screen, &interrupted)?.remove(0)
         }
     };
     screen.clear();

@@ -139,8 +139,8 @@ pub fn run(args: &PlayArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     write_played(folder, &config, &played)?;
     let PlayedRun { summary, meanings, .. } = played;
     let base = args.common.base()?;
-    let (name, ran) = ((TRACE, command_line()), traces.ran(places.commit));
-    let summary = run_summary(name, (base, &config), ran, meanings, vec![summary])?;
+    let ran = traces.ran(places.commit);
+    let summary = run_summary(TRACE, command_line(), base, &config, ran, meanings, vec![summary])?;
     let json = folder.write_summary(&summary)?;
     let links = PageLinks { stacks: stacks(folder.path()), ..PageLinks::default() };
     folder.write("report.html", &html_with(&summary, &folder.config_text()?, &links))?;

@@ -127,13 +127,14 @@ impl Times {
 /// Runs a phase to its scheduled end, and evaluates the steady-state criteria. They cannot change its length.
 fn phase(
     network: &mut Network,
-    (caches, requested): (bool, Length),
+    caches: bool,
+    requested: Length,
     end: Ps,
     control: &mut Control,
 ) -> Result<Option<SteadyPhase>, RunError> {
     let watch = Watch::begin(caches, Pace::Generators, network.longest_link(), network.sample());
     let left = Length::For(end.saturating_sub(network.now()));
-    let phase = watch.until_steady((left, Ps::ZERO), |time| {
+    let phase = watch.until_steady(left, Ps::ZERO, |time| {
         until(network, time, control)?;
         Ok::<_, RunError>(network.sample())
     })?;
@@ -153,7 +154,7 @@ pub(crate) fn measure_driven(
     config.loadgen.traffic.returned = (benchmark.returned)(&config);
     let capture = observe.capture.clone().map(|file| (0, file));
     let what = format!("{} at {rate}", benchmark.name);
-    let mut nodes = NodesRun::begin(testbed, load, capture, (Some(0), |_| &config), &what)?;
+    let mut nodes = NodesRun::begin(testbed, load, capture, Some(0), |_| &config, &what)?;
     let network = &mut nodes.network;
     let times = Times::from(network.now(), &config);
     network.node_mut(1).console.watch(Some(DONE));
@@ -162,12 +163,12 @@ pub(crate) fn measure_driven(
     network.node_mut(0).set_mode(Mode::Warming);
     let timed = network.node(0).timing().is_some();
     control.begin("warming up", network.now(), Some(times.detail - network.now()));
-    let warmup = phase(network, (timed, config.run.warmup), times.detail, control)?;
+    let warmup = phase(network, timed, config.run.warmup, times.detail, control)?;
     network.node_mut(0).set_mode(Mode::Detailed);
     let settle = match timed {
         true => {
             control.begin("settling", network.now(), Some(times.measure - network.now()));
-            phase(network, (false, config.run.settle), times.measure, control)?
+            phase(network, false, config.run.settle, times.measure, control)?
         }
         false => None,
     };
@@ -179,11 +180,11 @@ pub(crate) fn measure_driven(
     let losses = [interval.lost.with_drive(), interval.lost_behind(network).with_drive()];
     let host = nodes.end()?;
     let rate = config.loadgen.traffic.requested_rate().to_string();
-    let mut summary = interval.point((benchmark.name, rate), &config, &nodes.network, 1, host);
+    let mut summary = interval.point(benchmark.name, rate, &config, &nodes.network, 1, host);
     summary.steady = Some(Steady { warmup, settle, ..Steady::default() });
     summary.drive_behind = Some(driven.behind).filter(|behind| *behind > 0);
     if config.loadgen.traffic.returned != Returned::Sink {
-        as_driven(&mut summary, &driven, &losses, (config.loadgen.traffic.frame_size, interval.seconds));
+        as_driven(&mut summary, &driven, &losses, config.loadgen.traffic.frame_size);
     }
     add_measured_phase(&mut summary, &config);
     nodes.profile_test_node(interval.watched[0].take(), &mut summary)?;
@@ -262,15 +263,11 @@ fn ended(network: &Network, outcome: &NetworkOutcome) -> RunError {
 
 /// Fills in frames and round trips as counted by the drive node. Frames lost neither in NICs nor on the cable
 /// were dropped by the guest. The losses are those within the measurement, and those after it.
-fn as_driven(
-    summary: &mut PointSummary,
-    driven: &Driven,
-    [within, behind]: &[Drops; 2],
-    (frame_size, seconds): (Bytes, f64),
-) {
+fn as_driven(summary: &mut PointSummary, driven: &Driven, [within, behind]: &[Drops; 2], frame_size: Bytes) {
     let delivered = driven.returned - driven.altered;
     let lost = driven.offered - delivered.min(driven.offered);
     summary.drops = of_window(within, behind, lost.saturating_sub(driven.altered));
+    let seconds = summary.simulated_seconds;
     let rate = |frames: u64| {
         let per_second = frames as f64 / seconds;
         (per_second * 1e-6, per_second * frame_size.0 as f64 * 8e-9)

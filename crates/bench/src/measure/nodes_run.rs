@@ -9,6 +9,7 @@ use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
 use crate::error::RunError;
 use crate::figures::counters::MeasuredCounters;
+use crate::figures::host_cost::HostCost;
 use crate::measure::benchmark::{Measured, NodesLoad};
 use crate::plan::config::RunConfig;
 use crate::testbed::nodes::NodesTestbed;
@@ -34,7 +35,8 @@ impl<'a> NodesRun<'a> {
         nodes: &'a NodesTestbed,
         load: &'a NodesLoad<'a>,
         captures: impl IntoIterator<Item = (usize, PathBuf)>,
-        (tested, config): (Option<usize>, impl FnOnce(usize) -> &'c RunConfig),
+        tested: Option<usize>,
+        config: impl FnOnce(usize) -> &'c RunConfig,
         what: &str,
     ) -> Result<NodesRun<'a>, RunError> {
         let started = Instant::now();
@@ -48,15 +50,14 @@ impl<'a> NodesRun<'a> {
         Ok(NodesRun { network, trace, nodes, load, started, booted })
     }
 
-    /// Checks that all frames are accounted for, and completes captures and trace. Returns the host time in
-    /// seconds and the executed instructions.
-    pub fn end(&mut self) -> Result<(f64, u64), RunError> {
+    /// Checks that all frames are accounted for, and completes captures and trace.
+    pub fn end(&mut self) -> Result<HostCost, RunError> {
         self.network.check_conservation();
         self.network.finish_captures()?;
         if let Some(trace) = self.trace.take() {
             trace.finish(self.nodes, &mut self.network)?;
         }
-        Ok((self.started.elapsed().as_secs_f64(), self.network.instructions() - self.booted))
+        Ok(HostCost::since(self.started, self.network.instructions() - self.booted))
     }
 
     /// Costs of a node by function and by kind of CPU time, whose files it writes.
@@ -68,7 +69,7 @@ impl<'a> NodesRun<'a> {
     ) -> Result<(Option<Vec<FunctionCost>>, Option<KindFigures>), RunError> {
         let NodesLoad { observe, folder, .. } = *self.load;
         let image = &self.nodes.plan.images()[node];
-        profile_of_node(observe, (&mut self.network, node), image, watched, delivered, folder)
+        profile_of_node(observe, &mut self.network, node, image, watched, delivered, folder)
     }
 
     /// Adds the test node's costs to the summary.

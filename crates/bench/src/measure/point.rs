@@ -13,6 +13,7 @@ use doorbell_wire::pcap::PcapFile;
 
 use crate::error::RunError;
 use crate::figures::counters::MeasuredCounters;
+use crate::figures::host_cost::HostCost;
 use crate::figures::nic_totals::{late_drops, nic_totals};
 use crate::figures::ports;
 use crate::figures::timing;
@@ -98,16 +99,16 @@ impl<'a> MachineRun<'a> {
         if let Some(capture) = machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
             capture.finish()?;
         }
-        let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
+        let cost = HostCost::since(started, machine.instructions() - booted);
         let measurement = merged_measurement(&machine);
         let counted = Counted::of(session, window.edges.as_ref(), control)?;
         let counters = window.counters.clone();
-        let mut summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
+        let mut summary = summarise(session, &config, &machine, &measurement, window, counted, cost)?;
         let mut meanings = ports::meanings(&machine);
         meanings.extend(session.workload().counting.into_iter().flat_map(Counting::meanings));
         meanings.extend(timing::meanings(&summary));
-        let watched = (watched.unwrap_or_default(), traced);
-        let mut observed = digest(observe, session.image(), &mut machine, watched)?;
+        let watched = watched.unwrap_or_default();
+        let mut observed = digest(observe, session.image(), &mut machine, watched, traced)?;
         (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
         Ok(Point { summary, meanings, config, machine, counters, measurement, observed })
     }
@@ -169,11 +170,12 @@ pub(crate) fn summarise(
     config: &RunConfig,
     machine: &Machine,
     measurement: &Measurement,
-    (window, counted): (Window, Option<Counted>),
-    (host_seconds, executed): (f64, u64),
+    window: Window,
+    counted: Option<Counted>,
+    cost: HostCost,
 ) -> Result<PointSummary, RunError> {
     let figures = figures(machine, measurement, counted.as_ref());
-    let (drops, late) = drops(machine, (measurement, &figures), &window)?;
+    let (drops, late) = drops(machine, measurement, &figures, &window)?;
     let [start, ended] = &window.span;
     let (cycles, wire_share) = (window.core_cycles(config), start.wire_share(ended));
     let timing = window.timed.map(|(begin, end)| {
@@ -206,8 +208,8 @@ pub(crate) fn summarise(
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),
         instructions_per_frame: per_frame(window.instructions, figures.frames_delivered),
-        host_seconds,
-        host_mips: per(executed as f64 / 1e6, host_seconds),
+        host_seconds: cost.seconds,
+        host_mips: cost.mips(),
         state_hash: format!("{:016x}", machine.state_hash()),
         timing,
         cores: cores.unwrap_or_default(),
@@ -242,7 +244,8 @@ pub(crate) fn figures(
 /// have a cause than frames are missing, the causes are unreliable, and the result is an error.
 fn drops(
     machine: &Machine,
-    (measurement, figures): (&Measurement, &WindowSummary),
+    measurement: &Measurement,
+    figures: &WindowSummary,
     window: &Window,
 ) -> Result<(Drops, u64), RunError> {
     let (begin, end) = (&window.begin, &window.end);

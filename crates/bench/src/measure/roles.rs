@@ -37,13 +37,7 @@ impl Role {
     /// A node of this image whose `ports` ports have addresses from `address` on
     /// ([`KernelConfig::commands`]). The drivers are configured by the options of [`KernelConfig`]; `first`
     /// runs before the script.
-    pub fn guest(
-        self,
-        config: &RunConfig,
-        image: &str,
-        (address, ports): (&str, u32),
-        first: &str,
-    ) -> NodeGuest {
+    pub fn guest(self, config: &RunConfig, image: &str, address: &str, ports: u32, first: &str) -> NodeGuest {
         let kernel = config.options::<KernelConfig>();
         let commands = kernel.commands(address, &locations_to_rename(config, ports));
         let drivers: String = commands.iter().map(|command| format!("{command}\n")).collect();
@@ -69,7 +63,7 @@ impl Pair {
     /// Software of the nodes: the server in node 0, its client in node 1.
     pub fn guests(self, config: &RunConfig) -> Vec<NodeGuest> {
         let Pair { image, server, client } = self;
-        let of = |role: Role, address: &str| role.guest(config, image, (address, 1), "");
+        let of = |role: Role, address: &str| role.guest(config, image, address, 1, "");
         vec![of(server, SERVER), of(client, CLIENT)]
     }
 

@@ -323,7 +323,7 @@ impl Run<'_, '_> {
         let link = System::longest_link(self.machine);
         let watch = Watch::begin(System::is_timed(self.machine), pace, link, self.machine.sample());
         let ticks = Ticks::begin(self.machine.now(), self.machine.timers());
-        let warmup = until_ready(watch, Some(ticks), (params.warmup, params.warmup_limit), |time| {
+        let warmup = until_ready(watch, Some(ticks), params.warmup, params.warmup_limit, |time| {
             self.run_to(time)?;
             Ok::<_, RunError>((self.machine.sample(), self.machine.timers()))
         })?;

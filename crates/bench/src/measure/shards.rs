@@ -43,7 +43,8 @@ pub(crate) fn required_settings(cores: u32, config: &RunConfig) -> Vec<Setting> 
 /// The same, and a number of streams that is a multiple of the number of cores.
 pub(crate) fn follow_streams(
     key: &'static str,
-    (cores, streams): (u32, u32),
+    cores: u32,
+    streams: u32,
     config: &RunConfig,
 ) -> Vec<Setting> {
     let mut settings = required_settings(cores, config);

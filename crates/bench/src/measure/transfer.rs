@@ -120,11 +120,11 @@ impl Test<'_, '_, '_> {
         let run = &self.config.run;
         let timed = self.network.node(0).timing().is_some();
         self.network.node_mut(0).set_mode(Mode::Warming);
-        let warmup = self.phase("warmup", timed, (run.warmup, run.warmup_limit))?;
+        let warmup = self.phase("warmup", timed, run.warmup, run.warmup_limit)?;
         let mut steady = Steady { warmup, ..Steady::default() };
         if timed {
             self.network.node_mut(0).set_mode(Mode::Detailed);
-            steady.settle = self.phase("settle", false, (run.settle, run.settle_limit))?;
+            steady.settle = self.phase("settle", false, run.settle, run.settle_limit)?;
         }
         self.edges.keep(self.network);
         let open = OpenInterval::begin(self.network, self.observe, self.trace);
@@ -187,15 +187,16 @@ impl Test<'_, '_, '_> {
         &mut self,
         name: &'static str,
         caches: bool,
-        length: (Length, Ps),
+        length: Length,
+        limit: Ps,
     ) -> Result<Option<SteadyPhase>, RunError> {
         self.begin_phase(name);
         let stage = if caches { "warming up" } else { "settling" };
-        self.control.begin(stage, self.network.now(), length.0.given());
+        self.control.begin(stage, self.network.now(), length.given());
         let network = &*self.network;
         let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.sample());
         let ticks = caches.then(|| Ticks::begin(network.now(), network.timers()));
-        until_ready(watch, ticks, length, |time| {
+        until_ready(watch, ticks, length, limit, |time| {
             self.until(time)?;
             Ok((self.network.sample(), self.network.timers()))
         })
@@ -337,7 +338,7 @@ pub(crate) fn measure<T>(
     let capture = observe.capture.iter().flat_map(|path| [path.clone(), path.with_file_name(BEHIND_PCAP)]);
     let captures = capture.enumerate().take(nodes.plan.links());
     let what = format!("{}, {}", benchmark.name, own.name);
-    let mut measured = NodesRun::begin(nodes, load, captures, (Some(0), |_| config), &what)?;
+    let mut measured = NodesRun::begin(nodes, load, captures, Some(0), |_| config, &what)?;
     measured.network.follow_flows(0);
     measured.network.follow_ports(0, &own.servers.concat());
     let mut test = Test {
@@ -355,8 +356,8 @@ pub(crate) fn measure<T>(
     let mut figures = test.figures(&interval);
     let edges = test.edges;
     let host = measured.end()?;
-    let (from, name) = (own.data(), (benchmark.name, own.name.clone()));
-    let mut summary = interval.point(name, config, &measured.network, from, host);
+    let rate = own.name.clone();
+    let mut summary = interval.point(benchmark.name, rate, config, &measured.network, own.data(), host);
     summary.steady = steady;
     let counted = edges.counted(config.port(0).link.overhead, control)?;
     figures.watched = counted.as_ref().map(Counted::watched);

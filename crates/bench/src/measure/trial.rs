@@ -12,6 +12,7 @@ use doorbell_machine::Machine;
 use doorbell_sim::{Bytes, Ps};
 
 use crate::error::RunError;
+use crate::figures::host_cost::HostCost;
 use crate::figures::nic_totals::nic_totals;
 use crate::measure::point::{figures, loaded, merged_measurement, summarise};
 use crate::plan::config::RunConfig;
@@ -139,10 +140,10 @@ impl<'a> Trial<'a> {
         let Trial { session, machine, steady, started, booted, start, .. } = self;
         machine.check_conservation();
         let measurement = merged_measurement(&machine);
-        let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
+        let cost = HostCost::since(started, machine.instructions() - booted);
         window.steady = Some(steady);
         let figures = figures(&machine, &measurement, counted.as_ref());
-        let summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
+        let summary = summarise(session, &config, &machine, &measurement, window, counted, cost)?;
         let (first, last) = measurement.span();
         // Late frames cannot be attributed to the window. If there are any, the losses are those with a known
         // cause.

@@ -58,8 +58,10 @@ fn walk(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
 
 /// The whole of `summary.json`, with the bottleneck of each point.
 pub fn run_summary(
-    (benchmark, command): (&str, String),
-    (base, config): (&Base, &RunConfig),
+    benchmark: &str,
+    command: String,
+    base: &Base,
+    config: &RunConfig,
     ran: RunIdentity,
     meanings: BTreeMap<String, String>,
     points: Vec<PointSummary>,

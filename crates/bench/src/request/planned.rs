@@ -9,6 +9,7 @@ use doorbell_machine::CoreModel;
 use doorbell_results::RunIdentity;
 
 use crate::error::RunError;
+use crate::figures::host_cost::HostCost;
 use crate::measure::benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad};
 use crate::measure::driven::{driven_guests, measure_driven};
 use crate::measure::point::run_point_sent;
@@ -114,7 +115,7 @@ impl<'a> BenchmarkPlan<'a> {
 pub struct Prepared {
     benchmark: &'static Benchmark,
     ready: Ready,
-    boot: Option<(f64, u64)>,
+    boot: Option<HostCost>,
     ran: RunIdentity,
     images: Vec<Image>,
 }
@@ -134,8 +135,8 @@ impl Prepared {
         Prepared { benchmark, ready: ready(Box::new(testbed)), boot, ran, images }
     }
 
-    /// Host time in seconds and instructions of the boot; `None` if the guests came from a checkpoint.
-    pub fn boot(&self) -> Option<(f64, u64)> {
+    /// Cost of the boot; `None` if the guests came from a checkpoint.
+    pub fn boot(&self) -> Option<HostCost> {
         self.boot
     }
 

@@ -202,7 +202,7 @@ impl NodesPlan {
         let ready = without.prepare(places, source, control)?;
         let mut network = self.network(self.plan.for_boot(), BOOT_SEED)?;
         network.restore(ready.checkpoint(), &ready.plan.guests())?;
-        let before = network.instructions() - ready.boot.map_or(0, |(_, instructions)| instructions);
+        let before = network.instructions() - ready.boot.map_or(0, |boot| boot.instructions);
         ramp.run(&mut network, control)?;
         let instructions = network.instructions() - before;
         Ok((network, instructions))

@@ -96,7 +96,7 @@ impl Ramp {
         }
         until(network, network.now() + RAMP_MIN, control)?;
         let watch = Watch::begin(false, Pace::Programs, network.longest_link(), network.sample());
-        watch.until_steady((Length::Auto, STEADY_MAX), |time| {
+        watch.until_steady(Length::Auto, STEADY_MAX, |time| {
             until(network, time, control)?;
             Ok::<_, RunError>(network.sample())
         })?;

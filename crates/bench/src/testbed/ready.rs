@@ -11,6 +11,7 @@ use doorbell_image::Image;
 use doorbell_machine::{CheckpointError, CheckpointFile, NetworkCheckpoint};
 
 use crate::error::RunError;
+use crate::figures::host_cost::HostCost;
 use crate::store::paths::CachePaths;
 use crate::testbed::boot_length::BootLength;
 use crate::testbed::boot_lock::BootLock;
@@ -106,8 +107,8 @@ pub struct Testbed<P: Plan> {
     _held: Option<UseLock>,
     /// The system restored to validate the checkpoint, for the first measurement.
     first: Mutex<Option<P::System>>,
-    /// Host time and instructions of the boot; `None` if it came from a checkpoint.
-    pub boot: Option<(f64, u64)>,
+    /// Cost of the boot; `None` if it came from a checkpoint.
+    pub boot: Option<HostCost>,
     /// Output of the failed `init` lines of its guests.
     init_logs: Vec<InitLog>,
     /// Whether measurements produce fingerprints.
@@ -134,7 +135,9 @@ impl<P: Plan> Testbed<P> {
         control: &mut Control,
     ) -> Result<Self, RunError> {
         let cached = places.checkpoints().join(plan.file_name());
-        let of = |plan, loaded, held| Self::from_checkpoint(plan, places.commit, loaded, held);
+        let of = |plan, (checkpoint, system): Loaded<P>, held| {
+            Self::from_checkpoint(plan, places.commit, checkpoint, system, held)
+        };
         match source {
             Source::Boot => Self::from_boot(plan, places, control),
             Source::File(path) => {
@@ -168,7 +171,8 @@ impl<P: Plan> Testbed<P> {
     fn from_checkpoint(
         plan: P,
         commit: &'static str,
-        (checkpoint, system): Loaded<P>,
+        checkpoint: P::Checkpoint,
+        system: P::System,
         held: Option<UseLock>,
     ) -> Self {
         let (init_logs, first) = (system.init_logs(), Mutex::new(Some(system)));
@@ -180,13 +184,13 @@ impl<P: Plan> Testbed<P> {
         let name = plan.file_name();
         let kind = name.rsplit_once('-').map_or(name.as_str(), |(kind, _)| kind);
         let (system, instructions) = plan.boot(&BootLength::of(places, kind), control)?;
-        let boot = Some((started.elapsed().as_secs_f64(), instructions));
-        let loaded = (plan.save(&system), system);
+        let boot = Some(HostCost::since(started, instructions));
+        let checkpoint = plan.save(&system);
         // Measurements start from the checkpoint.
         Ok(Testbed {
             boot,
             first: Mutex::new(None),
-            ..Self::from_checkpoint(plan, places.commit, loaded, None)
+            ..Self::from_checkpoint(plan, places.commit, checkpoint, system, None)
         })
     }
 

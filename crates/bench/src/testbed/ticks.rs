@@ -127,18 +127,19 @@ impl Ticks {
 pub(crate) fn until_ready<E>(
     watch: Watch,
     ticks: Option<Ticks>,
-    length: (Length, Ps),
+    length: Length,
+    limit: Ps,
     mut run_to: impl FnMut(Ps) -> Result<(Sample, Vec<Timer>), E>,
 ) -> Result<Option<SteadyPhase>, E> {
-    let Some(mut ticks) = ticks else { return watch.until_steady(length, |time| Ok(run_to(time)?.0)) };
+    let Some(mut ticks) = ticks else { return watch.until_steady(length, limit, |time| Ok(run_to(time)?.0)) };
     let mut run_and_sample = |time: Ps| -> Result<Sample, E> {
         let (sample, timers) = run_to(time)?;
         ticks.add_sample(sample.now, timers);
         Ok(sample)
     };
-    let Some(mut phase) = watch.until_steady(length, &mut run_and_sample)? else { return Ok(None) };
-    if length.0 == Length::Auto {
-        ticks.wait(length.1, run_to)?;
+    let Some(mut phase) = watch.until_steady(length, limit, &mut run_and_sample)? else { return Ok(None) };
+    if length == Length::Auto {
+        ticks.wait(limit, run_to)?;
     }
     ticks.add_criterion(&mut phase);
     Ok(Some(phase))

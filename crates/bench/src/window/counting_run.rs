@@ -47,8 +47,8 @@ fn read_at(
     edge: &CheckpointFile,
     control: &mut Control,
 ) -> Result<Reading, RunError> {
-    let now = ask(session, counting, (edge, Until::Now), control)?;
-    let all = ask(session, counting, (edge, Until::All), control)?;
+    let now = ask(session, counting, edge, Until::Now, control)?;
+    let all = ask(session, counting, edge, Until::All, control)?;
     let totals = nic_totals(&all);
     let dropped = totals.dma + totals.core + totals.tx + totals.other + totals.link_in;
     let accepted = totals.sent.saturating_sub(dropped);
@@ -59,7 +59,8 @@ fn read_at(
 fn ask(
     session: &Session,
     counting: &Counting,
-    (edge, until): (&CheckpointFile, Until),
+    edge: &CheckpointFile,
+    until: Until,
     control: &mut Control,
 ) -> Result<Machine, RunError> {
     let mut machine = session.plan.restored(edge)?;

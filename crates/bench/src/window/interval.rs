@@ -9,6 +9,7 @@ use doorbell_sim::stats::Stats;
 use doorbell_wire::LinkStats;
 
 use crate::figures::counters::MeasuredCounters;
+use crate::figures::host_cost::HostCost;
 use crate::figures::ports;
 use crate::figures::timing;
 use crate::plan::config::RunConfig;
@@ -139,14 +140,15 @@ impl Interval {
     }
 
     /// The figures. Frames sent by node `from` count as offered, those that the other node's NIC accepted as
-    /// delivered. `host_seconds` and `executed` are the host time and the instructions of the whole run.
+    /// delivered. `cost` is that of the whole run.
     pub fn point(
         &self,
-        (benchmark, rate): (&str, String),
+        benchmark: &str,
+        rate: String,
         config: &RunConfig,
         network: &Network,
         from: usize,
-        (host_seconds, executed): (f64, u64),
+        cost: HostCost,
     ) -> PointSummary {
         let test = network.node(0);
         let offered = &self.sent[from];
@@ -169,8 +171,8 @@ impl Interval {
             instructions: self.instructions[0],
             ipc: per(self.instructions[0] as f64, cycles),
             instructions_per_frame: per_frame(self.instructions[0], delivered),
-            host_seconds,
-            host_mips: per(executed as f64 / 1e6, host_seconds),
+            host_seconds: cost.seconds,
+            host_mips: cost.mips(),
             state_hash: format!("{:016x}", network.state_hash()),
             timing,
             cores: cores.unwrap_or_default(),
@@ -184,7 +186,7 @@ impl Interval {
             ports: self.nodes[0].ports.clone(),
             wire_share: self.busy.iter().max().map(|busy| per(*busy as f64 * 1e-12, self.seconds)),
             ..PointSummary::from_window(
-                between_nodes((offered.frames, offered.bytes), lost, self.seconds),
+                between_nodes(offered.frames, offered.bytes, lost, self.seconds),
                 frame_size,
             )
         }
@@ -192,7 +194,7 @@ impl Interval {
 }
 
 /// Traffic between nodes in the form of a load generator's figures: frames and bytes sent, and frames lost.
-pub(crate) fn between_nodes((frames, bytes): (u64, u64), lost: u64, seconds: f64) -> WindowSummary {
+pub(crate) fn between_nodes(frames: u64, bytes: u64, lost: u64, seconds: f64) -> WindowSummary {
     let delivered = frames.saturating_sub(lost);
     let share = |part: u64| Throughput {
         mpps: per(frames as f64 * 1e-6, seconds) * per(part as f64, frames as f64),

@@ -19,12 +19,13 @@ fn measured(set: &[&str]) -> Result<(Window, u64), String> {
     let streams = "loadgen.traffic.streams=[{rate=\"1Mpps\",frames=3}]";
     let all = ["run.warmup=0s", "run.settle=0s", "run.duration=10us", streams];
     let set: Vec<String> = all.iter().chain(set).map(|&text| text.to_owned()).collect();
-    measured_of(("fast", &SLEEPS), &set).map(|(window, summary, _)| (window, summary.frames_offered))
+    measured_of("fast", &SLEEPS, &set).map(|(window, summary, _)| (window, summary.frames_offered))
 }
 
 /// The same for any machine and load. Also returns the generator's summary and the NICs' late drops.
 fn measured_of(
-    (preset, program): (&str, &[u8]),
+    preset: &str,
+    program: &[u8],
     set: &[String],
 ) -> Result<(Window, doorbell_loadgen::Summary, LateDrops), String> {
     let config = resolve(preset, set).map_err(|error| error.to_string())?;
@@ -89,8 +90,8 @@ proptest! {
             format!("run.settle={settle_ns}ns"),
             format!("run.duration={duration_ns}ns"),
         ];
-        let of = if timed { ("server", &DIVIDES[..]) } else { ("fast", &SLEEPS[..]) };
-        let (window, summary, late) = measured_of(of, &set).unwrap();
+        let (preset, program) = if timed { ("server", &DIVIDES[..]) } else { ("fast", &SLEEPS[..]) };
+        let (window, summary, late) = measured_of(preset, program, &set).unwrap();
         let [begin, end] = &window.span;
         let drops = window.end.losses_of_arrived(&window.begin, &late, 0);
         prop_assert_eq!(drops.link + drops.nic_other, summary.frames_offered, "{:?}", drops);

@@ -168,22 +168,24 @@ impl<S: System> Run<'_, '_, S> {
     /// Runs until caches and then queues are steady, or for the configured times.
     fn settle(&mut self, settle: Length) -> Result<Steady, RunError> {
         let (params, timed) = (self.params, self.system.is_timed());
-        let warmup = self.phase(("warming up", timed), (params.warmup, params.warmup_limit))?;
+        let warmup = self.phase("warming up", timed, params.warmup, params.warmup_limit)?;
         if !timed {
             return Ok(Steady { warmup, ..Steady::default() });
         }
         self.system.set_mode(Mode::Detailed);
-        let settle = self.phase(("settling", false), (settle, params.settle_limit))?;
+        let settle = self.phase("settling", false, settle, params.settle_limit)?;
         Ok(Steady { warmup, settle, ..Steady::default() })
     }
 
     /// One phase: until caches are steady and the guest's timer has ticked (`caches`), or until queues are steady.
     fn phase(
         &mut self,
-        (name, caches): (&'static str, bool),
-        length: (Length, Ps),
+        name: &'static str,
+        caches: bool,
+        length: Length,
+        limit: Ps,
     ) -> Result<Option<SteadyPhase>, RunError> {
-        self.control.begin(name, self.system.now(), length.0.given());
+        self.control.begin(name, self.system.now(), length.given());
         let pace = match (self.loads, self.system.generators().as_slice()) {
             ([], []) => Pace::Programs,
             ([], _) => Pace::Silent,
@@ -191,7 +193,7 @@ impl<S: System> Run<'_, '_, S> {
         };
         let watch = Watch::begin(caches, pace, self.system.longest_link(), self.system.sample());
         let ticks = caches.then(|| Ticks::begin(self.system.now(), self.system.timers()));
-        until_ready(watch, ticks, length, |time| {
+        until_ready(watch, ticks, length, limit, |time| {
             self.until(time)?;
             Ok((self.system.sample(), self.system.timers()))
         })

@@ -19,10 +19,10 @@ mod slurm;
 mod watch;
 
 pub use journal::{Task, TaskList, failure_file};
-pub use points::ClusterExperiment;
+pub use points::{ClusterExperiment, PointId};
 pub use settings::Settings;
 pub use slurm::Slurm;
-pub use watch::{ClusterEvent, Program, measure};
+pub use watch::{ClusterEvent, Program, Scheduler, measure};
 
 use std::path::PathBuf;
 

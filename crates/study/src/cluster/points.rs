@@ -47,11 +47,19 @@ pub(super) enum Phase {
     Failed(String),
 }
 
+/// Position of a point in a list of experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PointId {
+    /// Index of its experiment.
+    pub experiment: usize,
+    /// Its index in the experiment.
+    pub index: usize,
+}
+
 /// A point.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
-    pub experiment: usize,
-    pub index: usize,
+    pub id: PointId,
     pub phase: Phase,
     /// When the end of its task was first observed.
     pub ended: Option<Instant>,
@@ -94,12 +102,13 @@ impl Points {
     pub fn new(
         experiments: &[ClusterExperiment],
         attempts: u32,
-        damaged: &mut dyn FnMut(usize, usize, String),
+        damaged: &mut dyn FnMut(PointId, String),
     ) -> Points {
         let mut all = BTreeMap::new();
         let mut skipped = vec![0; experiments.len()];
         for (experiment, own) in experiments.iter().enumerate() {
             for (index, identity) in own.identities.iter().enumerate() {
+                let id = PointId { experiment, index };
                 let key = (own.out.clone(), identity.0.clone());
                 if all.contains_key(&key) {
                     // Points with the same identity are measured once.
@@ -110,12 +119,12 @@ impl Points {
                     State::Done => Phase::Done,
                     State::Missing => Phase::Waiting,
                     State::Damaged(problem) => {
-                        damaged(experiment, index, problem);
+                        damaged(id, problem);
                         Phase::Waiting
                     }
                 };
                 skipped[experiment] += usize::from(phase == Phase::Done);
-                all.insert(key, Point { experiment, index, phase, ended: None, failed: 0, lost: 0 });
+                all.insert(key, Point { id, phase, ended: None, failed: 0, lost: 0 });
             }
         }
         Points { all, skipped, measured: vec![0; experiments.len()], attempts }
@@ -144,14 +153,14 @@ impl Points {
     pub fn waiting(&self) -> Vec<Key> {
         let mut waiting: Vec<(&Key, &Point)> =
             self.all.iter().filter(|(_, point)| point.phase == Phase::Waiting).collect();
-        waiting.sort_by_key(|(_, point)| (point.experiment, point.index));
+        waiting.sort_by_key(|(_, point)| point.id);
         waiting.into_iter().map(|(key, _)| key.clone()).collect()
     }
 
     pub fn done(&mut self, key: &Key) {
         let point = self.all.get_mut(key).expect("it is one of them");
         point.phase = Phase::Done;
-        self.measured[point.experiment] += 1;
+        self.measured[point.id.experiment] += 1;
     }
 
     /// Handles a task that ended without results.
@@ -175,9 +184,11 @@ impl Points {
             let mut failures: Vec<Failure> = self
                 .all
                 .values()
-                .filter(|point| point.experiment == experiment)
+                .filter(|point| point.id.experiment == experiment)
                 .filter_map(|point| match &point.phase {
-                    Phase::Failed(problem) => Some(Failure { index: point.index, problem: problem.clone() }),
+                    Phase::Failed(problem) => {
+                        Some(Failure { index: point.id.index, problem: problem.clone() })
+                    }
                     _ => None,
                 })
                 .collect();
@@ -255,7 +266,13 @@ mod tests {
     use super::*;
 
     fn point() -> Point {
-        Point { experiment: 0, index: 0, phase: Phase::Waiting, ended: None, failed: 0, lost: 0 }
+        Point {
+            id: PointId { experiment: 0, index: 0 },
+            phase: Phase::Waiting,
+            ended: None,
+            failed: 0,
+            lost: 0,
+        }
     }
 
     fn end(state: &str, status: Option<u8>, output: &str) -> End {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::ClusterError;
 use super::journal::{Journal, TaskList};
-use super::points::{ClusterExperiment, End, Key, Phase, Points, Verdict};
+use super::points::{ClusterExperiment, End, Key, Phase, PointId, Points, Verdict};
 use super::settings::Settings;
 use super::slurm::{Array, Queue, Refusal, Slurm};
 use crate::experiment::Sweep;
@@ -33,7 +33,18 @@ pub struct Program {
     pub cache: PathBuf,
 }
 
-/// Progress events. A point is given by the index of its experiment and its own index.
+/// The cluster's scheduler, and how and with which program points are submitted to it.
+#[derive(Clone, Copy)]
+pub struct Scheduler<'a> {
+    /// Slurm's commands.
+    pub slurm: &'a Slurm,
+    /// Options of submissions.
+    pub settings: &'a Settings,
+    /// The program run by each task.
+    pub program: &'a Program,
+}
+
+/// Progress events.
 #[derive(Debug)]
 pub enum ClusterEvent {
     /// Another process submits and watches the same points; its name.
@@ -41,17 +52,17 @@ pub enum ClusterEvent {
     /// Number of points to be measured, and how many of them are in the queue already.
     ToDo(usize, usize),
     /// A point's stored results are damaged as described; it is measured again.
-    Damaged((usize, usize), String),
+    Damaged(PointId, String),
     /// A job was submitted: its ID, its number of tasks, and whether they create boot checkpoints.
     Submitted(String, usize, bool),
     /// Number of running tasks, number of pending tasks, and the reasons why they are pending.
     Queue(usize, usize, String),
     /// A point is done.
-    Done((usize, usize)),
+    Done(PointId),
     /// A point is resubmitted, for this reason.
-    Resubmitted((usize, usize), String),
+    Resubmitted(PointId, String),
     /// A point has failed for good.
-    Failed((usize, usize)),
+    Failed(PointId),
     /// The queue cannot be queried, or accepts no more jobs, at the moment.
     QueueError(String),
     /// The user ends the command; these jobs stay in the queue.
@@ -73,8 +84,9 @@ impl From<ClusterError> for WaitError {
 /// Measures all unfinished points as tasks of the cluster; `folder` holds the journal.
 pub fn measure(
     experiments: &[ClusterExperiment],
-    (folder, name): (&Path, &str),
-    (slurm, settings, program): (&Slurm, &Settings, &Program),
+    folder: &Path,
+    name: &str,
+    scheduler: Scheduler,
     interrupted: &AtomicBool,
     report: &mut dyn FnMut(ClusterEvent),
 ) -> Result<Vec<Sweep>, ClusterError> {
@@ -94,19 +106,16 @@ pub fn measure(
         }
     };
     // Read the points only now, because the previous holder of the journal may have completed them.
-    let points = Points::new(experiments, settings.attempts(), &mut |experiment, index, problem| {
-        report(ClusterEvent::Damaged((experiment, index), problem));
+    let points = Points::new(experiments, scheduler.settings.attempts(), &mut |id, problem| {
+        report(ClusterEvent::Damaged(id, problem));
     });
-    let chunk = slurm.array_max;
     let watch = Watch {
         experiments,
         name,
-        slurm,
-        settings,
-        program,
+        scheduler,
         journal,
         points,
-        chunk,
+        chunk: scheduler.slurm.array_max,
         full_at: None,
         polled: false,
         boots_submitted: false,
@@ -119,9 +128,7 @@ pub fn measure(
 struct Watch<'a> {
     experiments: &'a [ClusterExperiment<'a>],
     name: &'a str,
-    slurm: &'a Slurm,
-    settings: &'a Settings,
-    program: &'a Program,
+    scheduler: Scheduler<'a>,
     journal: Journal,
     points: Points,
     /// Maximum number of tasks of the next array.
@@ -185,7 +192,7 @@ impl Watch<'_> {
     /// yet.
     fn poll(&mut self, report: Report) -> Result<Option<Queue>, ClusterError> {
         let names: Vec<&str> = self.journal.submissions().iter().map(|own| own.name.as_str()).collect();
-        match self.slurm.queue(&names) {
+        match self.scheduler.slurm.queue(&names) {
             Ok(queue) => {
                 self.polled = true;
                 self.last_problem = None;
@@ -215,13 +222,13 @@ impl Watch<'_> {
         for key in keys {
             let point = &self.points.all[&key];
             let Phase::Queued { name, task } = point.phase.clone() else { continue };
-            let id = (point.experiment, point.index);
-            let (experiment, index) = (&self.experiments[point.experiment], point.index);
+            let id = point.id;
+            let experiment = &self.experiments[id.experiment];
             let found = queue.get(&name).and_then(|tasks| tasks.get(&task));
             if found.is_some_and(|task| task.is_pending()) {
                 continue;
             }
-            let identity = &experiment.identities[index];
+            let identity = &experiment.identities[id.index];
             if experiment.store.point(identity).exists() && experiment.store.is_done(identity) {
                 self.points.done(&key);
                 report(ClusterEvent::Done(id));
@@ -235,7 +242,7 @@ impl Watch<'_> {
                 continue;
             }
             let state = found.map(|task| task.state.clone());
-            let Some(end) = self.end(&key, (&name, task), state) else { continue };
+            let Some(end) = self.end(&key, &name, task, state) else { continue };
             match self.points.ended(&key, &end, &self.describe_settings()) {
                 Verdict::Retry(why) => report(ClusterEvent::Resubmitted(id, why)),
                 Verdict::GivenUp(_) => report(ClusterEvent::Failed(id)),
@@ -244,11 +251,11 @@ impl Watch<'_> {
     }
 
     /// How a task without results ended; `None` while its results or its output may still arrive.
-    fn end(&mut self, key: &Key, (name, task): (&str, usize), state: Option<String>) -> Option<End> {
+    fn end(&mut self, key: &Key, name: &str, task: usize, state: Option<String>) -> Option<End> {
         let (status, output) = self.journal.task_output(name, task);
         let point = self.points.all.get_mut(key).expect("it is one of them");
         let since = point.ended.get_or_insert_with(Instant::now).elapsed();
-        let settle = self.settings.settle();
+        let settle = self.scheduler.settings.settle();
         let patience = match state.as_deref() {
             Some("COMPLETED") | None => settle,
             _ => settle.min(OUTPUT_WAIT),
@@ -257,13 +264,13 @@ impl Watch<'_> {
             return None;
         }
         let job = self.journal.submissions().iter().find(|own| own.name == name)?.job.clone();
-        let state = state.or_else(|| self.slurm.ended(&job?, task)).unwrap_or_default();
+        let state = state.or_else(|| self.scheduler.slurm.ended(&job?, task)).unwrap_or_default();
         Some(End { state, status, output })
     }
 
     /// The cluster settings as text.
     fn describe_settings(&self) -> String {
-        let options = self.settings.options();
+        let options = self.scheduler.settings.options();
         if options.is_empty() { "cluster defaults".to_owned() } else { options.join(" ") }
     }
 
@@ -275,14 +282,14 @@ impl Watch<'_> {
             if waiting.is_empty() || self.full_at.is_some_and(|full| queued >= full) {
                 return Ok(());
             }
-            let at_once = self.settings.concurrency.map(|most| most.saturating_sub(queued as u32));
+            let at_once = self.scheduler.settings.concurrency.map(|most| most.saturating_sub(queued as u32));
             if at_once == Some(0) {
                 return Ok(());
             }
             let chosen = &waiting[..waiting.len().min(self.chunk)];
             let tasks = chosen.iter().map(|key| {
-                let point = &self.points.all[key];
-                self.experiments[point.experiment].task(point.index, false)
+                let PointId { experiment, index } = self.points.all[key].id;
+                self.experiments[experiment].task(index, false)
             });
             let list = TaskList { tasks: tasks.collect() };
             match self.array(self.name, list, at_once, &self.boot_jobs(queue), report)? {
@@ -292,7 +299,7 @@ impl Watch<'_> {
                         self.points.all.get_mut(key).expect("it is one of them").phase = phase;
                     }
                     self.full_at = None;
-                    self.chunk = (self.chunk * 2).min(self.slurm.array_max);
+                    self.chunk = (self.chunk * 2).min(self.scheduler.slurm.array_max);
                 }
                 Err(Refusal::Wrong(error)) => return Err(error),
                 Err(Refusal::TooMany(_)) if chosen.len() > 1 => self.chunk = chosen.len() / 2,
@@ -325,14 +332,14 @@ impl Watch<'_> {
             .experiments
             .iter()
             .flat_map(|experiment| experiment.boots.iter().map(move |index| (experiment, *index)));
-        let tasks: Vec<_> = boots.filter_map(of).take(self.slurm.array_max).collect();
+        let tasks: Vec<_> = boots.filter_map(of).take(self.scheduler.slurm.array_max).collect();
         if tasks.is_empty() {
             return Ok(());
         }
         let name = format!("{}-boot", self.name);
         // If they are rejected, the first point to need a boot creates it. The points would be rejected as
         // well, and that is reported.
-        let _ = self.array(&name, TaskList { tasks }, self.settings.concurrency, &[], report)?;
+        let _ = self.array(&name, TaskList { tasks }, self.scheduler.settings.concurrency, &[], report)?;
         Ok(())
     }
 
@@ -359,7 +366,7 @@ impl Watch<'_> {
         report: Report,
     ) -> Result<Result<String, Refusal>, ClusterError> {
         let (count, boot) = (list.tasks.len(), list.tasks.iter().any(|task| task.boot));
-        let (name, script) = self.journal.record(name, list, |list| script(self.program, list))?;
+        let (name, script) = self.journal.record(name, list, |list| script(self.scheduler.program, list))?;
         let array = Array {
             name: &name,
             script: &script,
@@ -367,9 +374,9 @@ impl Watch<'_> {
             at_once,
             after,
             log: self.journal.log_pattern(&name),
-            settings: self.settings,
+            settings: self.scheduler.settings,
         };
-        match self.slurm.submit(&array, self.journal.lock()) {
+        match self.scheduler.slurm.submit(&array, self.journal.lock()) {
             Ok(job) => {
                 report(ClusterEvent::Submitted(job.clone(), count, boot));
                 self.journal.submitted(&name, job)?;

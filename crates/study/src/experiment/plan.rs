@@ -124,7 +124,7 @@ impl Plan {
                     let of_point =
                         |error| ExperimentError::Point { index, parameters: describe(parameters), error };
                     let config =
-                        config(&file, (&base, benchmark), parameters, work, *seed).map_err(of_point)?;
+                        config(&file, &base, benchmark, parameters, work, *seed).map_err(of_point)?;
                     let profile = check_profile(&file, benchmark, &config).map_err(of_point)?;
                     let (parameters, work) = (parameters.clone(), work.clone());
                     points.push(PlannedPoint { index, parameters, work, profile, repetition, config });
@@ -418,7 +418,8 @@ fn has_two_nodes(benchmark: &Benchmark, config: &RunConfig) -> bool {
 /// The configuration of a point, with everything that its result depends on.
 fn config(
     file: &ExperimentFile,
-    (base, benchmark): (&Base, &Benchmark),
+    base: &Base,
+    benchmark: &Benchmark,
     parameters: &Combination,
     work: &Work,
     seed: u64,

@@ -28,7 +28,8 @@ pub struct Pages {
 /// Measures a point, unless it is finished.
 pub fn measure(
     plan: &Plan,
-    (index, identity): (usize, &Identity),
+    index: usize,
+    identity: &Identity,
     store: &Store,
     places: &CachePaths,
     pages: Pages,
@@ -104,8 +105,8 @@ impl PointJob<'_> {
         ran: RunIdentity,
         folder: &ResultFolder,
     ) -> Result<(), ExperimentError> {
-        let name = (self.benchmark.name, self.command);
-        let whole = run_summary(name, (self.base, &self.point.config), ran, meanings, vec![summary]);
+        let (name, config) = (self.benchmark.name, &self.point.config);
+        let whole = run_summary(name, self.command, self.base, config, ran, meanings, vec![summary]);
         let whole = whole.map_err(RunError::from)?;
         folder.write("summary.json", &whole.to_json())?;
         Ok(folder.write("report.html", &(self.pages.run)(&whole, &folder.config_text()?))?)
@@ -129,9 +130,8 @@ impl PointJob<'_> {
         let searches =
             search_sizes(&session, &[size], request, jobs, control.interrupted, &|_, _| {}).all()?;
         let seconds = started.elapsed().as_secs_f64();
-        let names = (self.benchmark.name, self.base.name());
-        let summary =
-            search_summary(names, self.command.clone(), request, jobs, seconds, searches, session.ran());
+        let preset = self.base.name();
+        let summary = search_summary(&session, preset, self.command, request, jobs, seconds, searches);
         folder.write("summary.json", &summary.to_json())?;
         Ok(folder.write("report.html", &(self.pages.search)(&summary, &folder.config_text()?))?)
     }

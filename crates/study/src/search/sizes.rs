@@ -7,9 +7,7 @@ use std::time::Instant;
 use doorbell_bench::{Benchmark, RunConfig, RunError, Session};
 use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_machine::ConfigError;
-use doorbell_results::{
-    PointSummary, RunIdentity, SearchCost, SearchSummary, SizeSummary, TrialSummary, limit,
-};
+use doorbell_results::{PointSummary, SearchCost, SearchSummary, SizeSummary, TrialSummary, limit};
 use doorbell_sim::{Bytes, Frame, Ps};
 
 use super::goal::{Goal, Precision};
@@ -133,19 +131,19 @@ pub type Progress<'a> = &'a (dyn Fn(Bytes, &Event) + Sync);
 
 /// Summary of the searches and their parameters.
 pub fn search_summary(
-    (benchmark, preset): (&str, &str),
+    session: &Session,
+    preset: &str,
     command: String,
     request: &SearchRequest,
     jobs: usize,
     host_seconds: f64,
     searches: Vec<SizeSummary>,
-    ran: RunIdentity,
 ) -> SearchSummary {
     SearchSummary {
-        benchmark: benchmark.to_owned(),
+        benchmark: session.workload().name.clone(),
         preset: preset.to_owned(),
         doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-        ran,
+        ran: session.ran(),
         command,
         goal: request.goal.to_string(),
         loss_goal: request.goal.loss,

@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::RunError;
 use crate::figures::counters::{Counters, CountersAt, MeasuredCounters};
+use crate::figures::host_cost::HostCost;
 use crate::figures::timing::{self, MemorySeries, Models, TimingSnapshot};
 use crate::plan::config::RunConfig;
 use crate::plan::playback::{PlaybackConfig, Warmup};
@@ -83,10 +84,10 @@ impl<'a> ReadyTrace<'a> {
             playing.player.set_mode(Mode::Detailed);
         }
         let (mut summary, watched, measured) = playing.measure(end, watch.as_ref())?;
-        let (player, host) = (playing.player, started.elapsed().as_secs_f64());
+        let player = playing.player;
         let played = player.played();
-        summary.host_seconds = host;
-        summary.host_mips = per(played.instructions as f64 / 1e6, host);
+        let host = HostCost::since(started, played.instructions);
+        (summary.host_seconds, summary.host_mips) = (host.seconds, host.mips());
         let counters = counters(&player, &played);
         summary.state_hash = hash(&played, &counters);
         let meanings = timing::meanings(&summary).collect();
@@ -205,7 +206,7 @@ impl Playing<'_, '_> {
             self.check_complete(&before, &after)?;
         }
         let devices = self.devices(&before, &after, unreceived);
-        let mut summary = self.summary(begin, (&before, &after), devices, !more);
+        let mut summary = self.summary(begin, &before, &after, devices, !more);
         summary.memory_over_time = series.parts(&self.config.memory);
         Ok((summary, watched, counted))
     }
@@ -220,7 +221,7 @@ impl Playing<'_, '_> {
             false => (ended, after.devices.clone()),
         };
         let counts = first.trace.file().map_or_else(Counts::default, |own| own.counts().clone());
-        check_totals((instructions, &devices), (first.trace.instructions(), &counts))
+        check_totals(instructions, &devices, first.trace.instructions(), &counts)
             .map_err(|problem| RunError::Unplayed { path: first.path.clone(), problem })
     }
 
@@ -247,7 +248,8 @@ impl Playing<'_, '_> {
     fn summary(
         &self,
         begin: TimingSnapshot,
-        (before, after): (&Played, &Played),
+        before: &Played,
+        after: &Played,
         devices: PlayedStats,
         to_the_end: bool,
     ) -> PointSummary {
@@ -382,10 +384,7 @@ fn lost(devices: &PlayedStats, as_recorded: bool) -> (Drops, f64) {
 }
 
 /// Checks that the played instructions, frames and bytes equal the totals in the trace file.
-fn check_totals(
-    (instructions, played): (u64, &PlayedStats),
-    (all, recorded): (u64, &Counts),
-) -> Result<(), String> {
+fn check_totals(instructions: u64, played: &PlayedStats, all: u64, recorded: &Counts) -> Result<(), String> {
     for (what, played, recorded) in [
         ("instructions", instructions, all),
         ("frames in", played.frames_in, recorded.frames_in),
@@ -464,11 +463,11 @@ mod tests {
     fn incomplete_playback_is_reported() {
         let played = PlayedStats { frames_in: 3, frames_out: 2, ..PlayedStats::default() };
         let recorded = Counts { frames_in: 3, frames_out: 2, ..Counts::default() };
-        assert_eq!(check_totals((9, &played), (9, &recorded)), Ok(()));
-        let fewer = check_totals((8, &played), (9, &recorded)).unwrap_err();
+        assert_eq!(check_totals(9, &played, 9, &recorded), Ok(()));
+        let fewer = check_totals(8, &played, 9, &recorded).unwrap_err();
         assert_eq!(fewer, "8 instructions were played, but the trace has 9");
         let recorded = Counts { frames_out: 4, ..recorded };
-        let fewer = check_totals((9, &played), (9, &recorded)).unwrap_err();
+        let fewer = check_totals(9, &played, 9, &recorded).unwrap_err();
         assert_eq!(fewer, "2 frames out were played, but the trace has 4");
     }
 }

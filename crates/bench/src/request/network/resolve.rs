@@ -85,7 +85,7 @@ impl RunConfig {
         let mut served = Vec::new();
         let mut generators = Vec::new();
         for (index, name) in self.generator.keys().enumerate() {
-            let (generator, of) = self.generator(&members, &machines, &nodes, (index as u32, name))?;
+            let (generator, of) = self.generator(&members, &machines, &nodes, index as u32, name)?;
             generators.push((name.clone(), generator));
             served.push(of);
         }
@@ -176,7 +176,8 @@ impl RunConfig {
         members: &Members<'_>,
         machines: &[(String, MachineConfig)],
         nodes: &[RunConfig],
-        (index, name): (u32, &str),
+        index: u32,
+        name: &str,
     ) -> Result<(LoadGenConfig, Option<&'static Benchmark>), ConfigError> {
         let table = &self.generator[name];
         let mut own: LoadGenConfig =

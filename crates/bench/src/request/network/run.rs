@@ -8,6 +8,7 @@ use doorbell_machine::{ConfigError, LinkPlan, Network};
 use doorbell_sim::{Frame, Ps};
 
 use crate::error::RunError;
+use crate::figures::host_cost::HostCost;
 use crate::measure::benchmark::{Benchmark, Measured, NodesLoad};
 use crate::measure::nodes_run::NodesRun;
 use crate::plan::config::RunConfig;
@@ -63,20 +64,20 @@ pub(crate) fn measure_network(
     let links = topology.network.links.iter().filter(|_| observe.capture.is_some());
     let of_node = |node: usize| &topology.nodes[node];
     let captures = links.map(file).enumerate();
-    let mut nodes = NodesRun::begin(testbed, load, captures, (None, of_node), "a network")?;
+    let mut nodes = NodesRun::begin(testbed, load, captures, None, of_node, "a network")?;
     let loads = loads(topology);
     let mut run = Run { system: &mut nodes.network, guest: "", control, loads: &loads, params: &config.run };
     run.preload()?;
     type_starts(run.system, topology)?;
     let steady = run.approach()?;
-    let (mut interval, switches) = run.measure((observe, nodes.trace.as_ref()))?;
+    let (mut interval, switches) = run.measure(observe, nodes.trace.as_ref())?;
     let settled = run.drain()?;
     for line in misdelivered(nodes.network.config(), &interval.sent) {
         (control.say)(&line);
     }
     let host = nodes.end()?;
     let own = figures(&nodes.network, &topology.nodes, &interval, &switches);
-    let mut summary = summarise((config, &topology.nodes), &nodes.network, (&interval, own, settled), host);
+    let mut summary = summarise(config, &topology.nodes, &nodes.network, &interval, own, settled, host);
     summary.steady = Some(steady);
     add_measured_phase(&mut summary, config);
     let counters = interval.take_counters();
@@ -144,7 +145,8 @@ impl Run<'_, '_, Network> {
     /// Measures an interval that begins and ends between two frames of every generator.
     fn measure(
         &mut self,
-        (observe, trace): (&Observe, Option<&NodeTrace>),
+        observe: &Observe,
+        trace: Option<&NodeTrace>,
     ) -> Result<(Interval, SwitchSnapshot), RunError> {
         self.until(self.next_gap())?;
         let open = OpenInterval::begin(self.system, observe, trace);
@@ -169,13 +171,16 @@ impl Run<'_, '_, Network> {
 
 /// Combined figures of all load generators, or of the traffic between the nodes if there is no generator.
 fn summarise(
-    (config, nodes): (&RunConfig, &[RunConfig]),
+    config: &RunConfig,
+    nodes: &[RunConfig],
     network: &Network,
-    (interval, own, settled): (&Interval, NetworkFigures, bool),
-    (host_seconds, executed): (f64, u64),
+    interval: &Interval,
+    own: NetworkFigures,
+    settled: bool,
+    cost: HostCost,
 ) -> PointSummary {
     let figures = measured(network).map(|all| all.summary(network.now()));
-    let of_nodes = sent_by_nodes(network, interval);
+    let (frames, bytes) = sent_by_nodes(network, interval);
     let mut drops = interval.lost.all();
     let lost = drops.at_nics() + drops.link;
     let mut late = 0;
@@ -197,9 +202,9 @@ fn summarise(
     let sent: Vec<&TrafficConfig> = network.config().generators.iter().map(|(_, own)| &own.traffic).collect();
     let frame_size = match &figures {
         Some(figures) => size_of_all(&sent).unwrap_or_else(|| mean_size(figures)),
-        None => per(of_nodes.1 as f64, of_nodes.0 as f64).round() as u64,
+        None => per(bytes as f64, frames as f64).round() as u64,
     };
-    let figures = figures.unwrap_or_else(|| between_nodes(of_nodes, lost, interval.seconds));
+    let figures = figures.unwrap_or_else(|| between_nodes(frames, bytes, lost, interval.seconds));
     PointSummary {
         benchmark: "network".to_owned(),
         config_hash: config.hash(),
@@ -209,8 +214,8 @@ fn summarise(
         instructions,
         ipc: per(instructions as f64, cycles),
         instructions_per_frame: per_frame(instructions, figures.frames_delivered),
-        host_seconds,
-        host_mips: per(executed as f64 / 1e6, host_seconds),
+        host_seconds: cost.seconds,
+        host_mips: cost.mips(),
         state_hash: format!("{:016x}", network.state_hash()),
         network: Some(own),
         ..PointSummary::from_window(figures, frame_size)

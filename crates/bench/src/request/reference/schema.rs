@@ -34,8 +34,8 @@ pub fn schema() -> Value {
         }
     }
     let of_the_run = keys_of_the_run();
-    let machine: Map<String, Value> =
-        all.iter().filter(|(name, _)| !of_the_run.contains(&name.as_str())).map(clone).collect();
+    let mut machine = all.clone();
+    machine.retain(|name, _| !of_the_run.contains(&name.as_str()));
     *known = all;
     let node = known[NODE]["additionalProperties"].as_object_mut().expect("nodes are tables by their names");
     let keys = node.get_mut("properties").and_then(Value::as_object_mut).expect("a node is a table");
@@ -54,10 +54,6 @@ pub fn schema() -> Value {
         known.insert("base".to_owned(), base);
     }
     whole
-}
-
-fn clone((name, part): (&String, &Value)) -> (String, Value) {
-    (name.clone(), part.clone())
 }
 
 /// The properties of a table's schema.

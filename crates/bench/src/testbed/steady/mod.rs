@@ -183,7 +183,8 @@ impl Watch {
     /// is zero. `run_to` runs the system to a time and returns a sample.
     pub fn until_steady<E>(
         mut self,
-        (length, limit): (Length, Ps),
+        length: Length,
+        limit: Ps,
         mut run_to: impl FnMut(Ps) -> Result<Sample, E>,
     ) -> Result<Option<SteadyPhase>, E> {
         let end = self.first.now.saturating_add(length.at_most(limit));

@@ -51,7 +51,7 @@ impl Made {
 
     fn phase(&mut self, caches: bool, length: Length, limit: Ps) -> Option<SteadyPhase> {
         let watch = Watch::begin(caches, Pace::Generators, Ps::ZERO, self.sample.clone());
-        watch.until_steady((length, limit), |time| self.to(time)).unwrap()
+        watch.until_steady(length, limit, |time| self.to(time)).unwrap()
     }
 }
 
@@ -119,7 +119,7 @@ fn system_without_frames_is_not_steady_unless_none_are_expected() {
     );
     // If no frames are expected, misses are counted per instruction.
     let watch = Watch::begin(true, Pace::Silent, Ps::ZERO, made.sample.clone());
-    let phase = watch.until_steady((Length::Auto, LONG), |time| made.to(time)).unwrap().unwrap();
+    let phase = watch.until_steady(Length::Auto, LONG, |time| made.to(time)).unwrap().unwrap();
     assert_eq!((ms(phase.seconds), phase.unmet().count()), (4.0, 0));
 }
 
@@ -152,7 +152,7 @@ fn stretches_are_longer_on_a_longer_link() {
     let made = Made::new();
     let mut other = Made::new();
     let watch = Watch::begin(false, Pace::Generators, Ps::from_us(500), made.sample);
-    let phase = watch.until_steady((Length::Auto, LONG), |time| other.to(time)).unwrap().unwrap();
+    let phase = watch.until_steady(Length::Auto, LONG, |time| other.to(time)).unwrap().unwrap();
     assert_eq!(ms(phase.seconds), 8.0);
 }
 

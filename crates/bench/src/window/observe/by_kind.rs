@@ -59,7 +59,7 @@ impl KindTable {
     }
 
     /// Adds the cost of a function of this kind.
-    pub(super) fn add(&mut self, (kind, unnamed): (usize, bool), cost: &Cost) {
+    pub(super) fn add(&mut self, kind: usize, unnamed: bool, cost: &Cost) {
         let sum = &mut self.0[kind];
         sum.cost.add(cost);
         sum.unnamed_cycles += if unnamed { cost.cycles } else { 0 };
@@ -190,10 +190,11 @@ impl<'a> Kinds<'a> {
     pub fn of(
         &mut self,
         block: &BlockCost,
-        (place, program): (&Place, &str),
+        place: &Place,
+        program: &str,
         places: &mut Places<'_>,
     ) -> (usize, bool) {
-        let found = self.classify(block.node, (place, program), places);
+        let found = self.classify(block.node, place, program, places);
         let kind = found.kind.unwrap_or_else(|| self.of_node(block.node, program, places));
         (kind, !found.by_name && is_unnamed(place))
     }
@@ -206,7 +207,7 @@ impl<'a> Kinds<'a> {
             if kind.is_none() {
                 passed.push(at);
                 let place = places.get(node.domain, node.entry).clone();
-                kind = self.classify(at, (&place, program), places).kind;
+                kind = self.classify(at, &place, program, places).kind;
             }
             if kind.is_some() {
                 break;
@@ -218,7 +219,7 @@ impl<'a> Kinds<'a> {
     }
 
     /// Applies the rules to a function that runs in this node.
-    fn classify(&mut self, node: u32, (place, program): (&Place, &str), places: &mut Places<'_>) -> Match {
+    fn classify(&mut self, node: u32, place: &Place, program: &str, places: &mut Places<'_>) -> Match {
         let domain = self.profile.nodes[node as usize].domain;
         let key = (domain, place.clone());
         if let Some(found) = self.matches.get(&key) {

@@ -32,8 +32,14 @@ pub struct FunctionTable {
     stacks: BTreeMap<String, u64>,
 }
 
-/// A function's program, object and name.
-type FunctionName = (String, String, String);
+/// A function's full name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct FunctionName {
+    program: String,
+    object: String,
+    function: String,
+}
+
 /// Costs of functions by kind.
 type Rows = BTreeMap<FunctionName, BTreeMap<usize, Cost>>;
 
@@ -73,28 +79,31 @@ impl FunctionTable {
         let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
         let (mut kinds, mut finder) = (KindTable::new(rules), Kinds::new(rules, profile));
         let mut kinds_of_harts = vec![KindTable::new(rules); profile.harts.len()];
-        let mut add = |hart: usize, names: FunctionName, kind: (usize, bool), cost: &Cost| {
+        let mut add = |hart: usize, name: FunctionName, kind: usize, unnamed: bool, cost: &Cost| {
             for (kinds, rows) in
                 [(&mut kinds, &mut rows), (&mut kinds_of_harts[hart], &mut rows_of_harts[hart])]
             {
-                kinds.add(kind, cost);
-                rows.entry(names.clone()).or_default().entry(kind.0).or_default().add(cost);
+                kinds.add(kind, unnamed, cost);
+                rows.entry(name.clone()).or_default().entry(kind).or_default().add(cost);
             }
         };
         for block in &profile.blocks {
             let domain = profile.nodes[block.node as usize].domain;
             let program = program(domain);
             let place = places.get(domain, [block.pc, block.fetch.0]).clone();
-            let kind = finder.of(block, (&place, program), &mut places);
+            let (kind, unnamed) = finder.of(block, &place, program, &mut places);
             let stack = stack(profile, block, program, &place, &mut places);
             *stacks.entry(stack).or_default() += block.cost.cycles;
-            add(block.hart as usize, (program.to_owned(), place.object, place.function), kind, &block.cost);
+            let Place { object, function, .. } = place;
+            let name = FunctionName { program: program.to_owned(), object, function };
+            add(block.hart as usize, name, kind, unnamed, &block.cost);
         }
         for (hart, idle) in
             profile.harts.iter().map(|hart| hart.idle).enumerate().filter(|(_, idle)| *idle > 0)
         {
             let cost = Cost { cycles: idle, ..Cost::default() };
-            add(hart, ("idle".into(), "idle".into(), "[idle]".into()), (rules.idle(), false), &cost);
+            let [program, object, function] = ["idle", "idle", "[idle]"].map(str::to_owned);
+            add(hart, FunctionName { program, object, function }, rules.idle(), false, &cost);
             *stacks.entry("idle".into()).or_default() += idle;
         }
         assert_eq!(kinds.cycles(), profile.watched_cycles(), "each cycle is of one kind");
@@ -102,10 +111,10 @@ impl FunctionTable {
             assert_eq!(of.cycles(), hart.watched, "each cycle of a hart is of one kind");
         }
         let mut functions = Vec::new();
-        for (names, costs) in &rows {
+        for (name, costs) in &rows {
             let mut sum = Cost::default();
             costs.values().for_each(|cost| sum.add(cost));
-            functions.push(function_cost(names, &sum, profile.watched_cycles()));
+            functions.push(function_cost(name, &sum, profile.watched_cycles()));
         }
         // Stable: functions with equal cycles stay in alphabetical order.
         functions.sort_by_key(|function| std::cmp::Reverse(function.cycles));
@@ -136,9 +145,9 @@ impl FunctionTable {
 
 /// Every function's costs by kind, the most expensive first.
 fn sorted_by_kind(rows: Rows, kinds: &KindTable, all_cycles: u64) -> Vec<(String, FunctionCost)> {
-    let each = |(names, costs): (FunctionName, BTreeMap<usize, Cost>)| {
+    let each = |(name, costs): (FunctionName, BTreeMap<usize, Cost>)| {
         let row = |(kind, cost): (usize, Cost)| {
-            (kinds.name(kind).to_owned(), function_cost(&names, &cost, all_cycles))
+            (kinds.name(kind).to_owned(), function_cost(&name, &cost, all_cycles))
         };
         costs.into_iter().map(row).collect::<Vec<_>>()
     };
@@ -147,11 +156,11 @@ fn sorted_by_kind(rows: Rows, kinds: &KindTable, all_cycles: u64) -> Vec<(String
     all
 }
 
-fn function_cost((program, object, function): &FunctionName, cost: &Cost, all_cycles: u64) -> FunctionCost {
+fn function_cost(name: &FunctionName, cost: &Cost, all_cycles: u64) -> FunctionCost {
     FunctionCost {
-        program: program.clone(),
-        object: object.clone(),
-        function: function.clone(),
+        program: name.program.clone(),
+        object: name.object.clone(),
+        function: name.function.clone(),
         cycles: cost.cycles,
         share: cost.cycles as f64 / all_cycles.max(1) as f64,
         instructions: cost.instructions,

@@ -174,7 +174,8 @@ pub(crate) fn digest(
     observe: &Observe,
     image: &Image,
     machine: &mut Machine,
-    (watched, trace): (WatchReport, Option<Written>),
+    watched: WatchReport,
+    trace: Option<Written>,
 ) -> Result<Observed, RunError> {
     let mut observed = Observed { watched, ..Observed::default() };
     if observe.timeline.is_some() {

@@ -47,7 +47,7 @@ impl NodeTrace {
     pub fn finish(self, testbed: &NodesTestbed, network: &mut Network) -> Result<(), RunError> {
         let written = self.trace.finish()?;
         let (image, machine) = (&testbed.plan.images()[self.node], network.node_mut(self.node));
-        digest(&Observe::default(), image, machine, (WatchReport::default(), Some(written))).map(|_| ())
+        digest(&Observe::default(), image, machine, WatchReport::default(), Some(written)).map(|_| ())
     }
 }
 

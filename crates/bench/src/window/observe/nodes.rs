@@ -42,7 +42,8 @@ impl Observe {
 /// Costs of a node by function and kind. The names of the files that it writes include the node's name.
 pub(crate) fn profile_of_node(
     observe: &Observe,
-    (network, node): (&mut Network, usize),
+    network: &mut Network,
+    node: usize,
     image: &Image,
     watched: Option<WatchReport>,
     delivered: &Delivered<'_>,
@@ -50,7 +51,7 @@ pub(crate) fn profile_of_node(
 ) -> Result<(Option<Vec<FunctionCost>>, Option<KindFigures>), RunError> {
     let Some(watched) = watched else { return Ok((None, None)) };
     let name = network.config().nodes[node].0.clone();
-    let mut observed = digest(observe, image, network.node_mut(node), (watched, None))?;
+    let mut observed = digest(observe, image, network.node_mut(node), watched, None)?;
     let profile = observed.profile(delivered);
     for (file, contents) in &observed.files {
         let (stem, ending) = file.split_once('.').expect("file names have extensions");

@@ -40,7 +40,7 @@ pub fn perfetto(ports: &[Vec<PacketStamps>], activity: &[Activity]) -> String {
         name("process_name", CORES, 0, "cores", &mut events);
     }
     for (hart, activity) in activity.iter().enumerate() {
-        counters(hart, activity, (begin, end), &mut events);
+        counters(hart, activity, begin, end, &mut events);
     }
     format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n", events.join(",\n"))
 }
@@ -90,7 +90,7 @@ fn stage_tracks(
 }
 
 /// A hart's counters between the first and the last packet time.
-fn counters(hart: usize, activity: &Activity, (begin, end): (Ps, Ps), events: &mut Vec<String>) {
+fn counters(hart: usize, activity: &Activity, begin: Ps, end: Ps, events: &mut Vec<String>) {
     let mut at = activity.begin;
     for (instructions, idle) in &activity.steps {
         if at >= begin && at <= end {
