@@ -15,7 +15,7 @@ use crate::plan::config::RunConfig;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::ready::Plan as _;
 use crate::window::interval::meanings;
-use crate::window::observe::{Delivered, NodeTrace, profile_of_node};
+use crate::window::observe::{Delivered, NodeTrace, digest};
 
 /// A network of nodes that is being measured.
 pub(crate) struct NodesRun<'a> {
@@ -60,16 +60,24 @@ impl<'a> NodesRun<'a> {
         Ok(HostCost::since(self.started, self.network.instructions() - self.booted))
     }
 
-    /// Costs of a node by function and by kind of CPU time, whose files it writes.
+    /// Costs of a node by function and by kind of CPU time. The names of the files that it writes include the
+    /// node's name.
     pub fn profile(
         &mut self,
         node: usize,
         watched: Option<WatchReport>,
         delivered: &Delivered<'_>,
     ) -> Result<(Option<Vec<FunctionCost>>, Option<KindFigures>), RunError> {
-        let NodesLoad { observe, folder, .. } = *self.load;
-        let image = &self.nodes.plan.images()[node];
-        profile_of_node(observe, &mut self.network, node, image, watched, delivered, folder)
+        let Some(watched) = watched else { return Ok((None, None)) };
+        let name = self.network.config().nodes[node].0.clone();
+        let (image, machine) = (&self.nodes.plan.images()[node], self.network.node_mut(node));
+        let mut observed = digest(self.load.observe, image, machine, watched, None)?;
+        let profile = observed.profile(delivered);
+        for (file, contents) in &observed.files {
+            let (stem, ending) = file.split_once('.').expect("file names have extensions");
+            self.load.folder.write(&format!("{stem}-{name}.{ending}"), contents)?;
+        }
+        Ok(profile)
     }
 
     /// Adds the test node's costs to the summary.

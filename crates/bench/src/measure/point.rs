@@ -20,9 +20,7 @@ use crate::figures::timing;
 use crate::plan::config::RunConfig;
 use crate::plan::counting::{Counted, Counting};
 use crate::plan::workload::NO_TRAFFIC;
-use crate::ratio::{per, per_frame};
 use crate::testbed::control::Control;
-use crate::testbed::corunners;
 use crate::testbed::session::Session;
 use crate::testbed::steady::measured;
 use crate::window::machine::Window;
@@ -177,25 +175,13 @@ pub(crate) fn summarise(
     let figures = figures(machine, measurement, counted.as_ref());
     let (drops, late) = drops(machine, measurement, &figures, &window)?;
     let [start, ended] = &window.span;
-    let (cycles, wire_share) = (window.core_cycles(config), start.wire_share(ended));
-    let timing = window.timed.map(|(begin, end)| {
-        let frames = figures.frames_delivered;
-        let span = timing::Span { begin, end, frames, instructions: window.instructions, config };
-        (timing::figures(&span, machine), timing::cores(&span))
-    });
-    let (timing, cores) = timing.unzip();
-    let beside = corunners::figures(window.corunners.each_ref().map(Vec::as_slice), config, figures.seconds);
-    let mut ports = window.ports;
-    if let Some(counted) = counted {
-        counted.add_to(&mut ports);
-    }
     let frame_size = match config.loadgen.traffic.streams.is_empty() {
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
         false => machine.ports()[0].loadgen.mean_frame_size().0,
     };
+    let summary = window.summary(config, machine, figures, frame_size, cost);
     let mut point = PointSummary {
         benchmark: session.workload().name.clone(),
-        config_hash: config.hash(),
         rate: config.loadgen.traffic.requested_rate().to_string(),
         drops,
         frames_late: late,
@@ -205,23 +191,15 @@ pub(crate) fn summarise(
             .zip(&machine.stages)
             .flat_map(|(port, book)| book.by_queue(port))
             .collect(),
-        instructions: window.instructions,
-        ipc: per(window.instructions as f64, cycles),
-        instructions_per_frame: per_frame(window.instructions, figures.frames_delivered),
-        host_seconds: cost.seconds,
-        host_mips: cost.mips(),
         state_hash: format!("{:016x}", machine.state_hash()),
-        timing,
-        cores: cores.unwrap_or_default(),
-        timer_ticks: Some(window.counters.timer_ticks(machine)),
-        interrupts_per_second: ports::interrupts_per_second(&ports, figures.seconds),
-        ports,
-        wire_share,
+        wire_share: start.wire_share(ended),
         steady: window.steady,
         memory_over_time: window.memory,
-        beside,
-        ..PointSummary::from_window(figures, frame_size)
+        ..summary
     };
+    if let Some(counted) = counted {
+        counted.add_to(&mut point.ports);
+    }
     let measured = measured(&point, &window.queues, config.run.length_text());
     point.set_measured(measured);
     Ok(point)

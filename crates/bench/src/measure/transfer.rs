@@ -222,7 +222,7 @@ impl Test<'_, '_, '_> {
                 wire_to_client: interval.sent[server].clone(),
                 wire_to_server: interval.sent[client].clone(),
                 nic_drops: [server, client].map(|node| interval.lost.by_port[node][0].at_nics()),
-                node_instructions: [server, client].map(|node| interval.instructions[node]),
+                node_instructions: [server, client].map(|node| interval.nodes[node].instructions),
             },
             goodput_gbps: (!counted).then(|| counts.gbps(seconds)),
             transactions: counted.then_some(counts.transactions as u64),
@@ -250,7 +250,7 @@ impl Test<'_, '_, '_> {
             wire_to_gateway: wires[1].clone(),
             nic_drops: [&interval.lost.by_port[2][0], &interval.lost.by_port[0][1]]
                 .map(|drops| drops.at_nics()),
-            instructions: interval.instructions[2],
+            instructions: interval.nodes[2].instructions,
             idle: idle.all,
             least_idle: Some(idle.least),
         })

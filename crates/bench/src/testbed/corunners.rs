@@ -112,7 +112,7 @@ pub(crate) fn stats(machine: &Machine) -> Vec<CorunnerStats> {
 
 /// Figures of the co-runners between two samples, `seconds` apart.
 pub(crate) fn figures(
-    [begin, end]: [&[CorunnerStats]; 2],
+    [begin, end]: &[Vec<CorunnerStats>; 2],
     config: &RunConfig,
     seconds: f64,
 ) -> Vec<PlayedNeighbour> {

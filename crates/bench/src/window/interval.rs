@@ -13,8 +13,7 @@ use crate::figures::host_cost::HostCost;
 use crate::figures::ports;
 use crate::figures::timing;
 use crate::plan::config::RunConfig;
-use crate::ratio::{per, per_frame};
-use crate::testbed::corunners;
+use crate::ratio::per;
 use crate::window::losses::{Losses, Lost};
 use crate::window::machine::{OpenWindow, Window};
 use crate::window::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
@@ -50,8 +49,6 @@ pub(crate) struct Interval {
     pub carried: Option<[Carried; 2]>,
     /// The same for each tracked port of the first end.
     pub by_port: BTreeMap<u16, [Carried; 2]>,
-    /// By node.
-    pub instructions: Vec<u64>,
     /// Observations, by node.
     pub watched: Vec<Option<WatchReport>>,
 }
@@ -90,7 +87,6 @@ impl OpenInterval {
         let watched = end_watch_of_nodes(network);
         let network = &*network;
         let windows = self.nodes.into_iter().zip(network.nodes()).map(|(open, node)| open.end(node));
-        let nodes: Vec<Window> = windows.collect();
         let links = sent(network).into_iter().zip(&self.sent).map(|(now, begin)| now.since(begin));
         let links: Vec<LinkStats> = links.collect();
         let losses = Losses::of(network);
@@ -107,8 +103,7 @@ impl OpenInterval {
             late: self.late,
             carried: carried.map(|(now, begin)| change(&now, &begin)),
             by_port: by_port.map(|((port, now), begin)| (*port, change(now, begin))).collect(),
-            instructions: nodes.iter().map(|window| window.instructions).collect(),
-            nodes,
+            nodes: windows.collect(),
             watched,
         }
     }
@@ -150,45 +145,18 @@ impl Interval {
         from: usize,
         cost: HostCost,
     ) -> PointSummary {
-        let test = network.node(0);
         let offered = &self.sent[from];
         let drops = Drops { link: offered.lost, ..self.lost.by_port[1 - from][0].clone() };
         let lost = (drops.at_nics() + drops.link).min(offered.frames);
-        let delivered = offered.frames - lost;
-        let cycles = self.nodes[0].core_cycles(config);
-        let timing = self.nodes[0].timed.clone().map(|(begin, end)| {
-            let span =
-                timing::Span { begin, end, frames: delivered, instructions: self.instructions[0], config };
-            (timing::figures(&span, test), timing::cores(&span))
-        });
-        let (timing, cores) = timing.unzip();
+        let traffic = between_nodes(offered.frames, offered.bytes, lost, self.seconds);
         let frame_size = per(offered.bytes as f64, offered.frames as f64).round() as u64;
         PointSummary {
             benchmark: benchmark.to_owned(),
-            config_hash: config.hash(),
             rate,
             drops,
-            instructions: self.instructions[0],
-            ipc: per(self.instructions[0] as f64, cycles),
-            instructions_per_frame: per_frame(self.instructions[0], delivered),
-            host_seconds: cost.seconds,
-            host_mips: cost.mips(),
             state_hash: format!("{:016x}", network.state_hash()),
-            timing,
-            cores: cores.unwrap_or_default(),
-            beside: corunners::figures(
-                self.nodes[0].corunners.each_ref().map(Vec::as_slice),
-                config,
-                self.seconds,
-            ),
-            timer_ticks: Some(self.nodes[0].counters.timer_ticks(test)),
-            interrupts_per_second: ports::interrupts_per_second(&self.nodes[0].ports, self.seconds),
-            ports: self.nodes[0].ports.clone(),
             wire_share: self.busy.iter().max().map(|busy| per(*busy as f64 * 1e-12, self.seconds)),
-            ..PointSummary::from_window(
-                between_nodes(offered.frames, offered.bytes, lost, self.seconds),
-                frame_size,
-            )
+            ..self.nodes[0].summary(config, network.node(0), traffic, frame_size, cost)
         }
     }
 }

@@ -5,15 +5,17 @@
 
 use doorbell_machine::playback::CorunnerStats;
 use doorbell_machine::{CheckpointFile, Machine, WatchReport, WatchRequest};
-use doorbell_results::{MemoryPart, PortFigures, Steady};
+use doorbell_results::{MemoryPart, PointSummary, PortFigures, Steady, WindowSummary};
 use doorbell_sim::Ps;
 
 use crate::error::RunError;
 use crate::figures::counters::{CountersAt, MeasuredCounters};
+use crate::figures::host_cost::HostCost;
 use crate::figures::nic_totals::{NicTotals, nic_totals};
-use crate::figures::ports::PortsSnapshot;
+use crate::figures::ports::{PortsSnapshot, interrupts_per_second};
 use crate::figures::timing;
 use crate::plan::config::RunConfig;
+use crate::ratio::{per, per_frame};
 use crate::testbed::corunners;
 use crate::window::observe::Trace;
 use crate::window::phases::Run;
@@ -99,6 +101,35 @@ impl Window {
         match &self.timed {
             Some((start, ended)) => ended.cycles_since(start) as f64,
             None => begin.core_cycles(end, config),
+        }
+    }
+
+    /// The machine's figures in it, with the given figures of the traffic. `cost` is that of the whole run.
+    pub fn summary(
+        &self,
+        config: &RunConfig,
+        machine: &Machine,
+        traffic: WindowSummary,
+        frame_size: u64,
+        cost: HostCost,
+    ) -> PointSummary {
+        let (frames, instructions) = (traffic.frames_delivered, self.instructions);
+        let span = |(begin, end)| timing::Span { begin, end, frames, instructions, config };
+        let span = self.timed.clone().map(span);
+        PointSummary {
+            config_hash: config.hash(),
+            instructions,
+            ipc: per(instructions as f64, self.core_cycles(config)),
+            instructions_per_frame: per_frame(instructions, frames),
+            host_seconds: cost.seconds,
+            host_mips: cost.mips(),
+            timing: span.as_ref().map(|span| timing::figures(span, machine)),
+            cores: span.as_ref().map(timing::cores).unwrap_or_default(),
+            timer_ticks: Some(self.counters.timer_ticks(machine)),
+            interrupts_per_second: interrupts_per_second(&self.ports, traffic.seconds),
+            ports: self.ports.clone(),
+            beside: corunners::figures(&self.corunners, config, traffic.seconds),
+            ..PointSummary::from_window(traffic, frame_size)
         }
     }
 }

@@ -62,9 +62,9 @@ pub(crate) fn measure_network(
     let topology = &config.topology()?;
     let file = |link: &LinkPlan| folder.path().join(format!("{}.pcap", link.name));
     let links = topology.network.links.iter().filter(|_| observe.capture.is_some());
-    let of_node = |node: usize| &topology.nodes[node];
     let captures = links.map(file).enumerate();
-    let mut nodes = NodesRun::begin(testbed, load, captures, None, of_node, "a network")?;
+    let mut nodes =
+        NodesRun::begin(testbed, load, captures, None, |node| &topology.nodes[node], "a network")?;
     let loads = loads(topology);
     let mut run = Run { system: &mut nodes.network, guest: "", control, loads: &loads, params: &config.run };
     run.preload()?;
@@ -184,8 +184,8 @@ fn summarise(
     let mut drops = interval.lost.all();
     let lost = drops.at_nics() + drops.link;
     let mut late = 0;
-    if let Some(figures) = figures.as_ref().filter(|_| settled) {
-        let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
+    let missing = figures.as_ref().map(|all| all.frames_offered - all.frames_delivered - all.frames_corrupt);
+    if let Some(missing) = missing.filter(|_| settled) {
         // Frames still queued in a member were not dropped: the drain was too short for them.
         let queued: u64 = network.holding().iter().map(|(_, frames)| frames).sum();
         drops = of_window(&drops, &interval.lost_behind(network).all(), missing.saturating_sub(queued));
@@ -193,11 +193,10 @@ fn summarise(
         late = interval.late(network).min(drops.guest);
         drops.guest -= late;
     }
-    if let Some(figures) = &figures {
-        let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
+    if let Some(missing) = missing {
         drops.unknown = missing.saturating_sub(drops.at_nics() + drops.link + drops.guest + late);
     }
-    let instructions: u64 = interval.instructions.iter().sum();
+    let instructions: u64 = interval.nodes.iter().map(|window| window.instructions).sum();
     let cycles: f64 = nodes.iter().zip(&interval.nodes).map(|(node, window)| window.core_cycles(node)).sum();
     let sent: Vec<&TrafficConfig> = network.config().generators.iter().map(|(_, own)| &own.traffic).collect();
     let frame_size = match &figures {

@@ -147,22 +147,12 @@ pub(crate) fn harts_csv(figures: &KindFigures) -> String {
     out
 }
 
-const FUNCTION_COLUMNS: &str =
+/// Heads of a table of functions by kind.
+pub(super) const FUNCTION_COLUMNS: &str =
     "kind,program,object,function,cycles,share,instructions,l1i_misses,l1d_misses,l2_misses,llc_misses\n";
 
-/// CSV with a row per function and kind.
-pub(super) fn functions_csv(rows: &[(String, FunctionCost)]) -> String {
-    let rows = rows.iter().map(|(kind, row)| function_row(kind, row));
-    std::iter::once(FUNCTION_COLUMNS.to_owned()).chain(rows).collect()
-}
-
-/// CSV with a row per hart, function and kind.
-pub(super) fn functions_of_harts_csv(rows: &[(u32, String, FunctionCost)]) -> String {
-    let rows = rows.iter().map(|(hart, kind, row)| format!("{hart},{}", function_row(kind, row)));
-    std::iter::once(format!("hart,{FUNCTION_COLUMNS}")).chain(rows).collect()
-}
-
-fn function_row(kind: &str, row: &FunctionCost) -> String {
+/// A row of a function's cost by kind.
+pub(super) fn function_row(kind: &str, row: &FunctionCost) -> String {
     let names = [kind, &row.program, &row.object, &row.function].map(csv_field);
     let FunctionCost { cycles, share, instructions, l1i_misses, l1d_misses, l2_misses, llc_misses, .. } = row;
     format!(

@@ -11,7 +11,7 @@ use doorbell_results::FunctionCost;
 use doorbell_sim::PhysAddr;
 use doorbell_symbols::{Mode, Place};
 
-use super::by_kind::{KindTable, Kinds, functions_csv, functions_of_harts_csv};
+use super::by_kind::{FUNCTION_COLUMNS, KindTable, Kinds, function_row};
 use super::kinds::KindRules;
 use super::names::Names;
 
@@ -128,12 +128,15 @@ impl FunctionTable {
 
     /// Every function by kind, as CSV.
     pub fn functions_csv(&self) -> String {
-        functions_csv(&self.by_kind)
+        let rows = self.by_kind.iter().map(|(kind, row)| function_row(kind, row));
+        std::iter::once(FUNCTION_COLUMNS.to_owned()).chain(rows).collect()
     }
 
     /// The same per hart, if there are several.
     pub fn functions_of_harts_csv(&self) -> Option<String> {
-        (self.kinds_of_harts.len() > 1).then(|| functions_of_harts_csv(&self.by_hart))
+        let rows = self.by_hart.iter().map(|(hart, kind, row)| format!("{hart},{}", function_row(kind, row)));
+        let lines = std::iter::once(format!("hart,{FUNCTION_COLUMNS}")).chain(rows);
+        (self.kinds_of_harts.len() > 1).then(|| lines.collect())
     }
 
     /// Folded stacks for flame graph tools: frames from the program to the function, then cycles.

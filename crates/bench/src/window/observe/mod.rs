@@ -35,7 +35,7 @@ pub use names::RecordedNames;
 
 pub use konata::{konata, place_of};
 pub(crate) use node::NodeTrace;
-pub(crate) use nodes::{end_watch_of_nodes, profile_of_node, watch_nodes};
+pub(crate) use nodes::{end_watch_of_nodes, watch_nodes};
 pub use perfetto::perfetto;
 pub(crate) use played::digest_played;
 pub(crate) use trace::{Trace, Written};

@@ -1,13 +1,10 @@
 //! Profiles of a network's timed nodes.
 
-use doorbell_image::Image;
 use doorbell_machine::{Network, WatchReport, WatchRequest};
-use doorbell_results::{FunctionCost, KindFigures};
 
-use super::{Delivered, Observe, digest};
+use super::Observe;
 use crate::error::RunError;
 use crate::plan::options;
-use crate::store::folder::ResultFolder;
 
 /// Starts the profiles of all timed nodes, if requested.
 pub(crate) fn watch_nodes(network: &mut Network, observe: &Observe) {
@@ -37,25 +34,4 @@ impl Observe {
         )?;
         Ok(())
     }
-}
-
-/// Costs of a node by function and kind. The names of the files that it writes include the node's name.
-pub(crate) fn profile_of_node(
-    observe: &Observe,
-    network: &mut Network,
-    node: usize,
-    image: &Image,
-    watched: Option<WatchReport>,
-    delivered: &Delivered<'_>,
-    folder: &ResultFolder,
-) -> Result<(Option<Vec<FunctionCost>>, Option<KindFigures>), RunError> {
-    let Some(watched) = watched else { return Ok((None, None)) };
-    let name = network.config().nodes[node].0.clone();
-    let mut observed = digest(observe, image, network.node_mut(node), watched, None)?;
-    let profile = observed.profile(delivered);
-    for (file, contents) in &observed.files {
-        let (stem, ending) = file.split_once('.').expect("file names have extensions");
-        folder.write(&format!("{stem}-{name}.{ending}"), contents)?;
-    }
-    Ok(profile)
 }
