@@ -10,8 +10,7 @@ use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use doorbell_bench::CachePaths;
 use doorbell_study::cluster::{
-    ClusterEvent, ClusterExperiment, PointId, Program, Scheduler, Settings, Slurm, TaskList, failure_file,
-    measure,
+    ClusterEvent, ClusterExperiment, Job, PointId, Settings, Slurm, TaskList, failure_file, measure,
 };
 use doorbell_study::experiment::{self, Store, Sweep};
 
@@ -121,8 +120,9 @@ impl Cluster {
         }
         settings.check().or_usage_error()?;
         let Some((first, _)) = work.first() else { return Ok(Vec::new()) };
-        let program = Program {
-            path: std::env::current_exe().context("cannot find this program's own file")?,
+        let job = Job {
+            name,
+            program: std::env::current_exe().context("cannot find this program's own file")?,
             cache: absolute(&first.places.cache)?,
         };
         let mut reporter = ClusterReporter {
@@ -135,9 +135,9 @@ impl Cluster {
             reasons: String::new(),
             why: String::new(),
         };
-        let scheduler = Scheduler { slurm: &self.slurm, settings: &settings, program: &program };
         let mut report = |event| reporter.report(event);
-        let result = measure(&experiments, &absolute(folder)?, name, scheduler, interrupted, &mut report);
+        let folder = absolute(folder)?;
+        let result = measure(&experiments, &folder, &self.slurm, &settings, &job, interrupted, &mut report);
         screen.stop_watching();
         Ok(result?)
     }

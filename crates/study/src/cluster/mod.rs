@@ -22,7 +22,7 @@ pub use journal::{Task, TaskList, failure_file};
 pub use points::{ClusterExperiment, PointId};
 pub use settings::Settings;
 pub use slurm::Slurm;
-pub use watch::{ClusterEvent, Program, Scheduler, measure};
+pub use watch::{ClusterEvent, Job, measure};
 
 use std::path::PathBuf;
 

@@ -25,23 +25,14 @@ const STEP: Duration = Duration::from_millis(50);
 /// Maximum wait for the output of a failed task.
 const OUTPUT_WAIT: Duration = Duration::from_secs(5);
 
-/// The program run by each task.
-pub struct Program {
+/// The jobs to submit: arrays of tasks that run one program.
+pub struct Job<'a> {
+    /// Name of the arrays.
+    pub name: &'a str,
     /// Path of the Doorbell executable.
-    pub path: PathBuf,
+    pub program: PathBuf,
     /// Path of its cache.
     pub cache: PathBuf,
-}
-
-/// The cluster's scheduler, and how and with which program points are submitted to it.
-#[derive(Clone, Copy)]
-pub struct Scheduler<'a> {
-    /// Slurm's commands.
-    pub slurm: &'a Slurm,
-    /// Options of submissions.
-    pub settings: &'a Settings,
-    /// The program run by each task.
-    pub program: &'a Program,
 }
 
 /// Progress events.
@@ -69,24 +60,13 @@ pub enum ClusterEvent {
     Detached(Vec<String>),
 }
 
-/// Why waiting for the journal ended without it.
-enum WaitError {
-    Interrupted,
-    Error(ClusterError),
-}
-
-impl From<ClusterError> for WaitError {
-    fn from(error: ClusterError) -> WaitError {
-        WaitError::Error(error)
-    }
-}
-
 /// Measures all unfinished points as tasks of the cluster; `folder` holds the journal.
 pub fn measure(
     experiments: &[ClusterExperiment],
     folder: &Path,
-    name: &str,
-    scheduler: Scheduler,
+    slurm: &Slurm,
+    settings: &Settings,
+    job: &Job,
     interrupted: &AtomicBool,
     report: &mut dyn FnMut(ClusterEvent),
 ) -> Result<Vec<Sweep>, ClusterError> {
@@ -95,27 +75,29 @@ pub fn measure(
         if !std::mem::replace(&mut announced, true) {
             report(ClusterEvent::Locked(holder.to_owned()));
         }
-        if interrupted.load(Ordering::Relaxed) { Err(WaitError::Interrupted) } else { Ok(()) }
+        if interrupted.load(Ordering::Relaxed) { Err(None) } else { Ok(()) }
     });
     let journal = match journal {
         Ok(journal) => journal,
-        Err(WaitError::Error(error)) => return Err(error),
-        Err(WaitError::Interrupted) => {
+        Err(Some(error)) => return Err(error),
+        // The user ended the wait.
+        Err(None) => {
             let sweep = Sweep { interrupted: true, ..Sweep::default() };
             return Ok(vec![sweep; experiments.len()]);
         }
     };
     // Read the points only now, because the previous holder of the journal may have completed them.
-    let points = Points::new(experiments, scheduler.settings.attempts(), &mut |id, problem| {
+    let points = Points::new(experiments, settings.attempts(), &mut |id, problem| {
         report(ClusterEvent::Damaged(id, problem));
     });
     let watch = Watch {
         experiments,
-        name,
-        scheduler,
+        slurm,
+        settings,
+        job,
         journal,
         points,
-        chunk: scheduler.slurm.array_max,
+        chunk: slurm.array_max,
         full_at: None,
         polled: false,
         boots_submitted: false,
@@ -127,8 +109,9 @@ pub fn measure(
 
 struct Watch<'a> {
     experiments: &'a [ClusterExperiment<'a>],
-    name: &'a str,
-    scheduler: Scheduler<'a>,
+    slurm: &'a Slurm,
+    settings: &'a Settings,
+    job: &'a Job<'a>,
     journal: Journal,
     points: Points,
     /// Maximum number of tasks of the next array.
@@ -192,7 +175,7 @@ impl Watch<'_> {
     /// yet.
     fn poll(&mut self, report: Report) -> Result<Option<Queue>, ClusterError> {
         let names: Vec<&str> = self.journal.submissions().iter().map(|own| own.name.as_str()).collect();
-        match self.scheduler.slurm.queue(&names) {
+        match self.slurm.queue(&names) {
             Ok(queue) => {
                 self.polled = true;
                 self.last_problem = None;
@@ -255,7 +238,7 @@ impl Watch<'_> {
         let (status, output) = self.journal.task_output(name, task);
         let point = self.points.all.get_mut(key).expect("it is one of them");
         let since = point.ended.get_or_insert_with(Instant::now).elapsed();
-        let settle = self.scheduler.settings.settle();
+        let settle = self.settings.settle();
         let patience = match state.as_deref() {
             Some("COMPLETED") | None => settle,
             _ => settle.min(OUTPUT_WAIT),
@@ -264,13 +247,13 @@ impl Watch<'_> {
             return None;
         }
         let job = self.journal.submissions().iter().find(|own| own.name == name)?.job.clone();
-        let state = state.or_else(|| self.scheduler.slurm.ended(&job?, task)).unwrap_or_default();
+        let state = state.or_else(|| self.slurm.ended(&job?, task)).unwrap_or_default();
         Some(End { state, status, output })
     }
 
     /// The cluster settings as text.
     fn describe_settings(&self) -> String {
-        let options = self.scheduler.settings.options();
+        let options = self.settings.options();
         if options.is_empty() { "cluster defaults".to_owned() } else { options.join(" ") }
     }
 
@@ -282,7 +265,7 @@ impl Watch<'_> {
             if waiting.is_empty() || self.full_at.is_some_and(|full| queued >= full) {
                 return Ok(());
             }
-            let at_once = self.scheduler.settings.concurrency.map(|most| most.saturating_sub(queued as u32));
+            let at_once = self.settings.concurrency.map(|most| most.saturating_sub(queued as u32));
             if at_once == Some(0) {
                 return Ok(());
             }
@@ -292,14 +275,14 @@ impl Watch<'_> {
                 self.experiments[experiment].task(index, false)
             });
             let list = TaskList { tasks: tasks.collect() };
-            match self.array(self.name, list, at_once, &self.boot_jobs(queue), report)? {
+            match self.array(self.job.name, list, at_once, &self.boot_jobs(queue), report)? {
                 Ok(name) => {
                     for (task, key) in chosen.iter().enumerate() {
                         let phase = Phase::Queued { name: name.clone(), task };
                         self.points.all.get_mut(key).expect("it is one of them").phase = phase;
                     }
                     self.full_at = None;
-                    self.chunk = (self.chunk * 2).min(self.scheduler.slurm.array_max);
+                    self.chunk = (self.chunk * 2).min(self.slurm.array_max);
                 }
                 Err(Refusal::Wrong(error)) => return Err(error),
                 Err(Refusal::TooMany(_)) if chosen.len() > 1 => self.chunk = chosen.len() / 2,
@@ -332,14 +315,14 @@ impl Watch<'_> {
             .experiments
             .iter()
             .flat_map(|experiment| experiment.boots.iter().map(move |index| (experiment, *index)));
-        let tasks: Vec<_> = boots.filter_map(of).take(self.scheduler.slurm.array_max).collect();
+        let tasks: Vec<_> = boots.filter_map(of).take(self.slurm.array_max).collect();
         if tasks.is_empty() {
             return Ok(());
         }
-        let name = format!("{}-boot", self.name);
+        let name = format!("{}-boot", self.job.name);
         // If they are rejected, the first point to need a boot creates it. The points would be rejected as
         // well, and that is reported.
-        let _ = self.array(&name, TaskList { tasks }, self.scheduler.settings.concurrency, &[], report)?;
+        let _ = self.array(&name, TaskList { tasks }, self.settings.concurrency, &[], report)?;
         Ok(())
     }
 
@@ -366,7 +349,7 @@ impl Watch<'_> {
         report: Report,
     ) -> Result<Result<String, Refusal>, ClusterError> {
         let (count, boot) = (list.tasks.len(), list.tasks.iter().any(|task| task.boot));
-        let (name, script) = self.journal.record(name, list, |list| script(self.scheduler.program, list))?;
+        let (name, script) = self.journal.record(name, list, |list| script(self.job, list))?;
         let array = Array {
             name: &name,
             script: &script,
@@ -374,9 +357,9 @@ impl Watch<'_> {
             at_once,
             after,
             log: self.journal.log_pattern(&name),
-            settings: self.scheduler.settings,
+            settings: self.settings,
         };
-        match self.scheduler.slurm.submit(&array, self.journal.lock()) {
+        match self.slurm.submit(&array, self.journal.lock()) {
             Ok(job) => {
                 report(ClusterEvent::Submitted(job.clone(), count, boot));
                 self.journal.submitted(&name, job)?;
@@ -452,12 +435,12 @@ impl Watch<'_> {
 }
 
 /// The batch script of each task: replaces the shell by this program, so that it receives signals.
-fn script(program: &Program, list: &Path) -> String {
+fn script(job: &Job, list: &Path) -> String {
     let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     format!(
         "#!/bin/sh\nexec {} --cache {} sweep task {} --number \"$SLURM_ARRAY_TASK_ID\"\n",
-        quoted(&program.path),
-        quoted(&program.cache),
+        quoted(&job.program),
+        quoted(&job.cache),
         quoted(list)
     )
 }
