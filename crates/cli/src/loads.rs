@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use doorbell_bench::{
-    NO_TRAFFIC, PointSummary, ResultFolder, Results, RunConfig, RunIdentity, RunSummary, list_names,
+    NO_TRAFFIC, Observe, PointSummary, ResultFolder, Results, RunConfig, RunIdentity, RunSummary, list_names,
     run_summary,
 };
 use doorbell_files::list;
+use doorbell_image::DebugSymbols;
 use doorbell_machine::Base;
 use doorbell_report::{PageLinks, html_with};
 
@@ -83,15 +84,16 @@ impl<'a> Loads<'a> {
         self.results.folder()
     }
 
-    /// Folder of the next load (a subfolder if there are several), and the path of the wire capture in it, if
-    /// requested.
-    pub fn next(&self) -> anyhow::Result<(ResultFolder, Option<PathBuf>)> {
+    /// Folder of the next load (a subfolder if there are several), and the observations with files in it.
+    pub fn next(&self, symbols: &[DebugSymbols]) -> anyhow::Result<(ResultFolder, Observe)> {
         let folder = match self.load_count {
             1 => self.folder().clone(),
             _ => self.folder().sub(&load(self.points.len()))?,
         };
         let capture = self.args.pcap.then(|| folder.path().join("wire.pcap"));
-        Ok((folder, capture))
+        let mut observe = self.args.observe.observe(capture, folder.path())?;
+        observe.symbols.extend(symbols.iter().map(|symbols| symbols.folder.clone()));
+        Ok((folder, observe))
     }
 
     /// Adds the results of the next load, whose files are in `folder`.

@@ -203,7 +203,7 @@ fn measure_all(args: &RunArgs, request: &RunRequest, places: &CachePaths) -> any
             if let Some(line) = &load.message {
                 (control.say)(line);
             }
-            let measured = measure(args, &prepared, &symbols, load, &mut loads, control);
+            let measured = measure(&prepared, &symbols, load, &mut loads, control);
             extra = loads.with_finished_count(measured)?;
         }
         Ok(())
@@ -215,16 +215,13 @@ fn measure_all(args: &RunArgs, request: &RunRequest, places: &CachePaths) -> any
 
 /// Measures one load. Returns text for which its table has no columns.
 fn measure(
-    args: &RunArgs,
     prepared: &Prepared,
     symbols: &[DebugSymbols],
     load: &Load,
     loads: &mut Loads,
     control: &mut Control,
 ) -> anyhow::Result<String> {
-    let (own, capture) = loads.next()?;
-    let mut observe = args.observe.observe(capture, own.path())?;
-    observe.symbols.extend(symbols.iter().map(|symbols| symbols.folder.clone()));
+    let (own, observe) = loads.next(symbols)?;
     let measured = prepared.measure((&load.config, load.rate), &observe, &own, control)?;
     let extra = point_text(&measured.summary);
     loads.done(&own, &measured.config, measured.summary, measured.meanings, prepared.ran().clone())?;

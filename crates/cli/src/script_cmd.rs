@@ -151,7 +151,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &CachePaths) -> anyhow::Result<E
             if let Some((config, rate)) = load {
                 (control.say)(&format!("{name}: {rate} of {}", what_is_sent(config)));
             }
-            let ended = measure(args, &session, &symbols, &mut script, &mut loads, control);
+            let ended = measure(&session, &symbols, &mut script, &mut loads, control);
             let ended = loads.with_finished_count(ended)?;
             status = if status == 0 { ended } else { status };
         }
@@ -179,16 +179,14 @@ pub fn run(args: &RunArgs, path: &Path, places: &CachePaths) -> anyhow::Result<E
 
 /// Runs the script once. Returns its exit status.
 fn measure(
-    args: &RunArgs,
     session: &Session,
     symbols: &[DebugSymbols],
     script: &mut Script,
     loads: &mut Loads,
     control: &mut Control,
 ) -> anyhow::Result<u8> {
-    let (own, capture) = loads.next()?;
-    script.observe = args.observe.observe(capture, own.path())?;
-    script.observe.symbols.extend(symbols.iter().map(|symbols| symbols.folder.clone()));
+    let (own, observe) = loads.next(symbols)?;
+    script.observe = observe;
     let mut m5 = M5Ops::new(own.clone(), session.config().run.m5_limit);
     let mut point = run_script(session, script, &mut m5, &own, control)?;
     loads.name().clone_into(&mut point.summary.benchmark);
