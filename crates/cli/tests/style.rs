@@ -1,8 +1,11 @@
 //! Checks of the house style: lengths of files and functions, and plain words.
 
+mod parameters;
 mod words;
 
 use std::path::{Path, PathBuf};
+
+use parameters::{functions, has_tuple_pattern};
 
 /// The aim is 400 lines a file; beyond this a newcomer cannot find things.
 const FILE_LINES_MAX: usize = 500;
@@ -85,6 +88,37 @@ fn functions_are_short() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Folders, relative to `crates`, whose functions have no tuple parameters. The other crates follow.
+const WITHOUT_TUPLES: &[&str] =
+    &["bench/src", "cli/src", "image/src", "report/src", "study/src", "../scenarios"];
+/// Functions that the crate `acceptance` calls, by file. They follow with it.
+const TUPLES_LEFT: &[(&str, &str)] = &[
+    ("bench/src/measure/point.rs", "run_point_sent"),
+    ("bench/src/request/planned.rs", "new"),
+    ("bench/src/request/planned.rs", "measure"),
+];
+
+#[test]
+fn functions_have_no_tuple_parameters() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut paths = Vec::new();
+    WITHOUT_TUPLES.iter().for_each(|folder| sources(&crates.join(folder), &mut paths));
+    assert!(paths.len() > 300, "only {} source files were found", paths.len());
+    let mut wrong = Vec::new();
+    for path in paths {
+        let source = production_lines(&path).join("\n");
+        for (line, name, parameters) in functions(&source) {
+            let is_left = TUPLES_LEFT.iter().any(|(file, own)| path.ends_with(file) && name == *own);
+            if has_tuple_pattern(parameters) != is_left {
+                wrong.push(format!("{}:{line}: {name}", path.display()));
+            }
+        }
+    }
+    let advice = "a parameter is a tuple: use a parameter for each value, a struct with a name, or a reference to the \
+                  struct that has both; remove changed functions from TUPLES_LEFT";
+    assert!(wrong.is_empty(), "{advice}\n{}", wrong.join("\n"));
 }
 
 /// Texts that enter stored identities, and a user name.
