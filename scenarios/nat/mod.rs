@@ -217,7 +217,7 @@ mod tests {
         let plan_of = |set: &[&str]| {
             let config = nat(set);
             let plan =
-                crate::request::planned::BenchmarkPlan::new(benchmark("nat").unwrap(), &config, ("nat", 1));
+                crate::request::planned::BenchmarkPlan::new(benchmark("nat").unwrap(), &config, "nat", 1);
             plan.map(|_| ()).map_err(|error| error.to_string())
         };
         plan_of(&[]).unwrap();

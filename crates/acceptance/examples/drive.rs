@@ -34,7 +34,7 @@ fn main() {
         .expect("the application becomes ready");
     let own = [&own[..], &["drive.kind=node".to_owned()]].concat();
     let driven = resolve(&preset, &own).expect("a configuration");
-    let plan = BenchmarkPlan::new(chosen, &driven, (chosen.name, 1)).expect("a benchmark with test frames");
+    let plan = BenchmarkPlan::new(chosen, &driven, chosen.name, 1).expect("a benchmark with test frames");
     let nodes =
         quiet(|control| plan.prepare(&places(), &Source::Cache, control)).expect("both nodes become ready");
     let results = scratch();
@@ -50,7 +50,7 @@ fn main() {
             quiet(|control| run_point(&session, rate, size, control)).expect("a point").summary
         }));
         by_node.push(timed(&|| {
-            quiet(|control| nodes.measure((&driven, rate), &Observe::default(), &folder, control))
+            quiet(|control| nodes.measure(&driven, rate, &Observe::default(), &folder, control))
                 .expect("a point")
                 .summary
         }));

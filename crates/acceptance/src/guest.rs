@@ -52,7 +52,7 @@ pub fn run_point_observed(
     control: &mut Control,
 ) -> Result<Point, RunError> {
     let traffic = TrafficConfig { frame_size, ..session.config().loadgen.traffic.clone() };
-    run_point_sent(session, (&traffic, rate), observe, control)
+    run_point_sent(session, &traffic, rate, observe, control)
 }
 
 fn prepare(overrides: &[String], source: &Source) -> Session {

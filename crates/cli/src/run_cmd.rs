@@ -185,7 +185,7 @@ fn measure_all(args: &RunArgs, request: &RunRequest, places: &CachePaths) -> any
     let RunRequest { benchmark, network: (name, threads), config, loads: all } = request;
     // Checks rules and node names before the boot.
     let observe = args.observe.observe(None, Path::new("")).or_usage_error()?;
-    let plan = BenchmarkPlan::new(benchmark, config, (name, *threads))?;
+    let plan = BenchmarkPlan::new(benchmark, config, name, *threads)?;
     plan.check(&observe).or_usage_error()?;
     inputs::check(config).or_usage_error()?;
     let mut loads = Loads::begin(args, benchmark.name, config, all.len())?;
@@ -222,7 +222,7 @@ fn measure(
     control: &mut Control,
 ) -> anyhow::Result<String> {
     let (own, observe) = loads.next(symbols)?;
-    let measured = prepared.measure((&load.config, load.rate), &observe, &own, control)?;
+    let measured = prepared.measure(&load.config, load.rate, &observe, &own, control)?;
     let extra = point_text(&measured.summary);
     loads.done(&own, &measured.config, measured.summary, measured.meanings, prepared.ran().clone())?;
     Ok(extra)

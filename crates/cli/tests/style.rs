@@ -93,12 +93,6 @@ fn functions_are_short() {
 /// Folders, relative to `crates`, whose functions have no tuple parameters. The other crates follow.
 const WITHOUT_TUPLES: &[&str] =
     &["bench/src", "cli/src", "image/src", "report/src", "study/src", "../scenarios"];
-/// Functions that the crate `acceptance` calls, by file. They follow with it.
-const TUPLES_LEFT: &[(&str, &str)] = &[
-    ("bench/src/measure/point.rs", "run_point_sent"),
-    ("bench/src/request/planned.rs", "new"),
-    ("bench/src/request/planned.rs", "measure"),
-];
 
 #[test]
 fn functions_have_no_tuple_parameters() {
@@ -110,14 +104,13 @@ fn functions_have_no_tuple_parameters() {
     for path in paths {
         let source = production_lines(&path).join("\n");
         for (line, name, parameters) in functions(&source) {
-            let is_left = TUPLES_LEFT.iter().any(|(file, own)| path.ends_with(file) && name == *own);
-            if has_tuple_pattern(parameters) != is_left {
+            if has_tuple_pattern(parameters) {
                 wrong.push(format!("{}:{line}: {name}", path.display()));
             }
         }
     }
     let advice = "a parameter is a tuple: use a parameter for each value, a struct with a name, or a reference to the \
-                  struct that has both; remove changed functions from TUPLES_LEFT";
+                  struct that has both";
     assert!(wrong.is_empty(), "{advice}\n{}", wrong.join("\n"));
 }
 

@@ -3,4 +3,5 @@
 mod against_qemu;
 mod any_access;
 mod aplic_against_qemu;
+mod registers;
 mod virtio;

@@ -115,7 +115,8 @@ impl<'a> MachineRun<'a> {
 /// Measures this traffic, instead of the session's, at one rate.
 pub fn run_point_sent(
     session: &Session,
-    (traffic, rate): (&TrafficConfig, Rate),
+    traffic: &TrafficConfig,
+    rate: Rate,
     observe: &Observe,
     control: &mut Control,
 ) -> Result<Point, RunError> {

@@ -42,7 +42,8 @@ impl<'a> BenchmarkPlan<'a> {
     pub fn new(
         benchmark: &'static Benchmark,
         config: &'a Resolved,
-        (network_name, threads): (&str, usize),
+        network_name: &str,
+        threads: usize,
     ) -> Result<BenchmarkPlan<'a>, RunError> {
         let joined = |name: &str, guests| TestbedPlan::joined(config, name, guests);
         let nodes: Option<(TestbedPlan, MeasureNodes)> = match benchmark.nodes {
@@ -172,14 +173,15 @@ impl Prepared {
     /// of the observations in `observe`.
     pub fn measure(
         &self,
-        (config, rate): (&RunConfig, Rate),
+        config: &RunConfig,
+        rate: Rate,
         observe: &Observe,
         folder: &ResultFolder,
         control: &mut Control,
     ) -> Result<Measured, RunError> {
         match &self.ready {
             Ready::Machine(session) => {
-                let point = run_point_sent(session, (&config.loadgen.traffic, rate), observe, control)?;
+                let point = run_point_sent(session, &config.loadgen.traffic, rate, observe, control)?;
                 folder.write_point(&point)?;
                 Ok(Measured { config: point.config, summary: point.summary, meanings: point.meanings })
             }
@@ -202,7 +204,7 @@ mod tests {
         let known = benchmark(name).unwrap();
         let set: Vec<String> = known.defaults.iter().chain(set).map(|&text| text.to_owned()).collect();
         let config = resolve("fast", &set).unwrap();
-        let plan = BenchmarkPlan::new(known, &config, ("mine", 1)).map_err(|error| error.to_string())?;
+        let plan = BenchmarkPlan::new(known, &config, "mine", 1).map_err(|error| error.to_string())?;
         Ok(plan.nodes.map(|(nodes, _)| nodes.name))
     }
 

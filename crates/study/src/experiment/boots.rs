@@ -13,7 +13,7 @@ const CHECKED_BOOTS_MAX: usize = 64;
 
 impl Plan {
     fn boot_of(&self, index: usize) -> Result<BenchmarkPlan<'_>, RunError> {
-        BenchmarkPlan::new(self.benchmark, &self.points[index].config, (self.benchmark.name, 1))
+        BenchmarkPlan::new(self.benchmark, &self.points[index].config, self.benchmark.name, 1)
     }
 
     /// Returns one of the given points for each boot that has no checkpoint in the cache.

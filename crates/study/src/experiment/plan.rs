@@ -159,7 +159,7 @@ impl Plan {
         }
         let (name, mut images) = (self.benchmark.name, Images::new(places));
         let of = |point: &PlannedPoint| {
-            let plan = BenchmarkPlan::new(self.benchmark, &point.config, (name, 1))?;
+            let plan = BenchmarkPlan::new(self.benchmark, &point.config, name, 1)?;
             Ok(point.identity(name, &plan.identity(&mut images, say)?))
         };
         self.points.iter().map(of).collect()
@@ -262,7 +262,7 @@ fn check_profile(
     let profile = file.measure.as_ref().is_some_and(|measure| measure.profile);
     if profile {
         let observe = Observe { profile, ..Observe::default() };
-        let plan = BenchmarkPlan::new(benchmark, config, (benchmark.name, 1));
+        let plan = BenchmarkPlan::new(benchmark, config, benchmark.name, 1);
         let checked = plan.and_then(|plan| plan.check(&observe));
         checked.map_err(|error| ConfigError::new("measure.profile", error.to_string()))?;
     }

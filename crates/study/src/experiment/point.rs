@@ -78,10 +78,10 @@ impl PointJob<'_> {
     ) -> Result<(), ExperimentError> {
         let (config, benchmark) = (&self.point.config, self.benchmark);
         // The sweep already runs one process per core.
-        let plan = BenchmarkPlan::new(benchmark, config, (benchmark.name, 1))?;
+        let plan = BenchmarkPlan::new(benchmark, config, benchmark.name, 1)?;
         let prepared = plan.prepare(self.places, &Source::Cache, control)?;
         let observe = Observe { profile: self.point.profile, ..Observe::default() };
-        let measured = prepared.measure((config, rate), &observe, folder, control)?;
+        let measured = prepared.measure(config, rate, &observe, folder, control)?;
         self.write(measured.summary, measured.meanings, prepared.ran().clone(), folder)
     }
 
