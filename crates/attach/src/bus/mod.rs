@@ -27,16 +27,17 @@ use doorbell_pcie::path::{KINDS, PathStats, slot};
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
 use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{PhysAddr, Pool, Ps};
+use serde::{Deserialize, Serialize};
 
 use crate::config::{Chain, STAGES_MAX};
 use stage::{BusRequest, LATEST, Stage, Way};
 
-pub use state::BusState;
 pub use stats::{BusStats, StageStats};
 
 /// A chain of buses; see the module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bus {
+    #[serde(skip)]
     chain: Chain,
     /// From the device to memory.
     stages: Vec<Stage>,
@@ -46,7 +47,7 @@ pub struct Bus {
     register_writes: Pool,
     kinds: [PathStats; KINDS.len()],
     stats: BusStats,
-    /// Current time of the machine, if the machine provides it.
+    /// Current time of the machine, if the machine provides it. Bookings that ended before it are dropped.
     present: Option<Ps>,
 }
 

@@ -27,9 +27,7 @@ impl DueTimes {
                 "\"{rate}\" needs a base rate; give an absolute rate such as 5Mpps, 10Gbps or 40%"
             ));
         }
-        if let Some(problem) = arrivals.problem() {
-            return Err(problem);
-        }
+        arrivals.validate()?;
         let profile =
             RateProfile { begin: Pacing::new(Ps::ZERO, rate, frame_len, link), ramp: None, stamps: None };
         let mut clock = Clock::new(profile, arrivals, hash(key), (None, None), link.rate.0);
