@@ -138,7 +138,7 @@ impl Accounts {
     fn empty(&mut self, cause: Cause, from: CoreCycle, to: CoreCycle) {
         if let Some(log) = &mut self.log {
             let used = if from == self.open { self.used } else { 0 };
-            return log.empty(cause, (from, to), [used, self.cleared]);
+            return log.empty(cause, from, to, [used, self.cleared]);
         }
         let mut slots = self.width * (to - from);
         if from == self.open && self.used > 0 {

@@ -207,10 +207,10 @@ impl Mmu {
 
     /// Drops translations (SFENCE.VMA).
     pub(crate) fn flush(&mut self, virt: Option<u64>, space: Option<u16>) {
-        let OwnSpaces { mask, bits } = self.own;
-        let spaces = space.map_or((mask, bits), |space| (u16::MAX, self.own.tag(space)));
+        let own = self.own;
+        let (mask, bits) = space.map_or((own.mask, own.bits), |space| (u16::MAX, own.tag(space)));
         for tlb in [&mut self.instruction, &mut self.data, &mut self.second] {
-            tlb.flush(virt, spaces);
+            tlb.flush(virt, mask, bits);
         }
         self.walk_cache.clear();
     }

@@ -43,7 +43,7 @@ fn next(kind: FabricKind, places: &Places, at: u32, to: u32) -> u32 {
 
 impl Routes {
     /// The routes of a ring or mesh; `hop` cycles along the ring or a column, `across` along a row.
-    pub fn new(kind: FabricKind, places: &Places, (hop, across): (u32, u32)) -> Routes {
+    pub fn new(kind: FabricKind, places: &Places, hop: u32, across: u32) -> Routes {
         let stops = places.columns * places.rows;
         let mut routes = Routes {
             links: Vec::new(),

@@ -315,7 +315,7 @@ impl PcieLink {
             if self.config.relaxed_ordering { arrived } else { self.order.sent.writes_visible.max(arrived) };
         self.stats.ordering_stall_ps += (pushed - arrived).0;
         self.non_posted_headers.release(pushed + self.latencies.link, 1);
-        let end = self.completions(now, pushed, (addr, bytes), access, memory);
+        let end = self.completions(now, pushed, addr, bytes, access, memory);
         self.stats.read_requests += 1;
         self.stats.round_trip_ps += (end - begin).0;
         self.tags.release(end, 1);
@@ -328,7 +328,8 @@ impl PcieLink {
         &mut self,
         now: Ps,
         from: Ps,
-        (addr, bytes): (u64, u64),
+        addr: u64,
+        bytes: u64,
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
