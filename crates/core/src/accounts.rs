@@ -30,7 +30,7 @@ pub(crate) struct Bubble {
 }
 
 /// The slot and cycle accounts of a core.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Accounts {
     pub(crate) width: u64,
     pub(crate) slots: Cycles<{ Cause::COUNT }>,
@@ -51,17 +51,7 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     pub(crate) fn new(width: u32) -> Accounts {
-        Accounts {
-            width: u64::from(width),
-            slots: Cycles::default(),
-            fetch_bandwidth: 0,
-            cpi: Cycles::default(),
-            open: CoreCycle::ZERO,
-            used: 0,
-            cleared: 0,
-            committed: CoreCycle::ZERO,
-            log: None,
-        }
+        Accounts { width: u64::from(width), ..Accounts::default() }
     }
 
     /// Turns them into the accounts of an SMT thread.

@@ -35,7 +35,7 @@ use stage::{BusRequest, LATEST, Stage, Way};
 pub use stats::{BusStats, StageStats};
 
 /// A chain of buses; see the module.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Bus {
     #[serde(skip)]
     chain: Chain,
@@ -57,12 +57,9 @@ impl Bus {
         let last = chain.stages.last().expect("a chain has a stage");
         Bus {
             stages: chain.stages.iter().map(Stage::new).collect(),
-            sent: Sent::default(),
             register_writes: Pool::new(last.buffer),
-            kinds: Default::default(),
-            stats: BusStats::default(),
-            present: None,
             chain: chain.clone(),
+            ..Bus::default()
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) enum Way {
 }
 
 /// One stage; see the module. Bookings are in cycles of its clock.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Stage {
     #[serde(skip)]
     pub config: StageConfig,
@@ -49,13 +49,10 @@ impl Stage {
     pub fn new(config: &StageConfig) -> Stage {
         Stage {
             clock: Clock::new(config.clock),
-            wires: Default::default(),
-            last_request: [0; 2],
             reads: Pool::new(config.outstanding),
             buffer: Pool::new(config.buffer),
-            ahead: Default::default(),
-            stats: StageStats::default(),
             config: config.clone(),
+            ..Stage::default()
         }
     }
 

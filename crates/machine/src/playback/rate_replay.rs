@@ -69,6 +69,7 @@ pub(super) enum Next {
 }
 
 /// The rate-controlled replay of harts recorded together and of their devices.
+#[derive(Default)]
 pub(super) struct RateReplay {
     ports: Vec<Port>,
     /// Events that follow instructions, and time of the last one.
@@ -106,20 +107,10 @@ impl RateReplay {
         });
         RateReplay {
             ports: ports.collect(),
-            software: VecDeque::new(),
-            software_at: Ps::ZERO,
-            stores: BTreeMap::new(),
             has_store_origins: survey.has_store_origins,
-            wakes: VecDeque::new(),
-            wakes_removed: 0,
-            reports: VecDeque::new(),
-            reports_pushed: 0,
-            reports_seen: 0,
-            reports_done: VecDeque::new(),
-            reports_done_removed: 0,
             answers: Answers::new(survey, survey.has_all_traffic(harts)),
             latency: (survey.has_latency() && survey.has_all_traffic(harts)).then(Latency::default),
-            stopped: false,
+            ..RateReplay::default()
         }
     }
 

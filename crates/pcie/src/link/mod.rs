@@ -61,7 +61,7 @@ struct Order {
 }
 
 /// A PCI Express link; see the module. Saved without what follows from the configuration.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PcieLink {
     #[serde(skip)]
     config: LinkConfig,
@@ -102,20 +102,14 @@ impl PcieLink {
         PcieLink {
             latencies: config.latencies_behind(bridges),
             bridges,
-            present: None,
             rate: config.packet_rate(),
-            up: Direction::default(),
-            down: Direction::default(),
-            order: Order::default(),
             tags: Pool::new(config.tags),
             posted_headers: Pool::new(config.posted_headers),
             posted_data: Pool::new(config.posted_data),
             non_posted_headers: Pool::new(config.non_posted_headers),
             register_writes: Pool::new(config.register_writes),
-            posted_waits: FutureBookings::default(),
-            kinds: Default::default(),
-            stats: LinkStats::default(),
             config: config.clone(),
+            ..PcieLink::default()
         }
     }
 
