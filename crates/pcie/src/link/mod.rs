@@ -89,12 +89,7 @@ pub struct PcieLink {
 }
 
 impl PcieLink {
-    /// An idle link. The configuration must be valid.
-    pub fn new(config: &LinkConfig) -> PcieLink {
-        PcieLink::behind_bridges(config, 0)
-    }
-
-    /// An idle link to a device behind `bridges` PCI bridges.
+    /// An idle link to a device behind `bridges` PCI bridges. The configuration must be valid.
     pub fn behind_bridges(config: &LinkConfig, bridges: u32) -> PcieLink {
         if let Err(problem) = config.validate() {
             panic!("a PCIe link was made without validating it: {problem}");
