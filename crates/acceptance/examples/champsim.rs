@@ -183,7 +183,8 @@ fn run(ops: &[Op], measured: usize, config: &MachineConfig, tables: Option<PageT
     };
     let (warm, end) = (ends(WARM_UP), ends(WARM_UP + measured));
     let clocks = [config.core.frequency];
-    let memory = MemorySystem::with_dram(&config.memory, &clocks, RAM_BASE, Bytes(RAM_BYTES));
+    let dram = Dram::new(&config.memory.dram);
+    let memory = MemorySystem::new(&config.memory, &clocks, RAM_BASE, Bytes(RAM_BYTES), dram);
     let space = tables.as_ref().map(|_| 0);
     let mut memory = MemoryWithTables { memory: SingleHart(memory.expect("the memory system")), tables };
     let mut core = Core::new(&config.pipeline);

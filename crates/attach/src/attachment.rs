@@ -12,7 +12,7 @@ use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{PhysAddr, Ps};
 use serde::{Deserialize, Serialize};
 
-use crate::bus::{Bus, BusState};
+use crate::bus::Bus;
 use crate::config::AttachConfig;
 
 /// A device's attachment; see the module.
@@ -26,6 +26,7 @@ pub struct Attachment {
 }
 
 /// The timed model.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Model {
     Link(Box<PcieLink>),
     Bus(Box<Bus>),
@@ -43,13 +44,7 @@ macro_rules! with_model {
 
 /// Saved state of the timed model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct AttachmentState(ModelState);
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum ModelState {
-    Link(Box<PcieLink>),
-    Bus(Box<BusState>),
-}
+pub struct AttachmentState(Model);
 
 impl AttachmentState {
     /// Version of this layout.
@@ -235,18 +230,15 @@ impl Attachment {
 
     /// Returns the timed model's state.
     pub fn save(&self) -> AttachmentState {
-        AttachmentState(match &self.model {
-            Model::Link(link) => ModelState::Link(link.clone()),
-            Model::Bus(bus) => ModelState::Bus(Box::new(bus.save())),
-        })
+        AttachmentState(self.model.clone())
     }
 
     /// Restores the timed model's state. One of another kind, or an invalid one, is rejected and changes
     /// nothing.
     pub fn restore(&mut self, state: &AttachmentState) -> Result<(), SnapshotError> {
         match (&mut self.model, &state.0) {
-            (Model::Link(link), ModelState::Link(state)) => link.restore((**state).clone()),
-            (Model::Bus(bus), ModelState::Bus(state)) => bus.restore(state),
+            (Model::Link(link), Model::Link(state)) => link.restore((**state).clone()),
+            (Model::Bus(bus), Model::Bus(state)) => bus.restore((**state).clone()),
             _ => {
                 let problem = "the saved state is of a different kind of attachment".to_owned();
                 Err(SnapshotError::Inconsistent { name: "attachment".to_owned(), problem })

@@ -31,9 +31,9 @@ fn attachment(config: &AttachConfig) -> Attachment {
 }
 
 fn memory(config: &AttachConfig) -> MemorySystem<Dram> {
-    let clocks = [Hertz(3_000_000_000)];
-    let mut memory =
-        MemorySystem::with_dram(&MemoryConfig::default(), &clocks, PhysAddr(BASE), Bytes(64 << 20)).unwrap();
+    let (clocks, caches) = ([Hertz(3_000_000_000)], MemoryConfig::default());
+    let dram = Dram::new(&caches.dram);
+    let mut memory = MemorySystem::new(&caches, &clocks, PhysAddr(BASE), Bytes(64 << 20), dram).unwrap();
     memory.set_entry(0, config.entry());
     memory
 }

@@ -47,7 +47,7 @@ impl fmt::Display for AttachKind {
 }
 
 /// A bus, and the bridge at its end towards memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageConfig {
     /// Bytes per cycle: 1B to 1KiB.
@@ -161,7 +161,7 @@ pub struct AttachConfig {
 }
 
 /// A chain with all parameters resolved.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
     /// From the device to memory.
     pub stages: Vec<StageConfig>,

@@ -19,6 +19,6 @@ mod config;
 mod placements;
 
 pub use attachment::{Attachment, AttachmentState};
-pub use bus::{Bus, BusState, BusStats, StageStats};
+pub use bus::{Bus, BusStats, StageStats};
 pub use config::{AttachConfig, AttachKind, StageConfig};
 pub use placements::{PLACEMENTS, Placement, placement};

@@ -30,7 +30,7 @@ pub(crate) struct Bubble {
 }
 
 /// The slot and cycle accounts of a core.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Accounts {
     pub(crate) width: u64,
     pub(crate) slots: Cycles<{ Cause::COUNT }>,
@@ -51,17 +51,7 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     pub(crate) fn new(width: u32) -> Accounts {
-        Accounts {
-            width: u64::from(width),
-            slots: Cycles::default(),
-            fetch_bandwidth: 0,
-            cpi: Cycles::default(),
-            open: CoreCycle::ZERO,
-            used: 0,
-            cleared: 0,
-            committed: CoreCycle::ZERO,
-            log: None,
-        }
+        Accounts { width: u64::from(width), ..Accounts::default() }
     }
 
     /// Turns them into the accounts of an SMT thread.
@@ -138,7 +128,7 @@ impl Accounts {
     fn empty(&mut self, cause: Cause, from: CoreCycle, to: CoreCycle) {
         if let Some(log) = &mut self.log {
             let used = if from == self.open { self.used } else { 0 };
-            return log.empty(cause, (from, to), [used, self.cleared]);
+            return log.empty(cause, from, to, [used, self.cleared]);
         }
         let mut slots = self.width * (to - from);
         if from == self.open && self.used > 0 {

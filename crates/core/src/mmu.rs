@@ -4,9 +4,9 @@
 //! A first-level hit adds no latency. A page enters the TLBs when its walk starts; later accesses to it do
 //! not wait for the end of the walk. Global pages are entered once per address space.
 
+use doorbell_sim::CoreCycle;
 use doorbell_sim::calendar::Calendar;
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Walk};
-use doorbell_sim::{CoreCycle, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::config::TlbConfig;
@@ -168,7 +168,7 @@ impl Mmu {
 
     /// The walker that is free first from cycle `from` on, and when.
     fn walker(&self, from: CoreCycle) -> (usize, CoreCycle) {
-        let gap = |walker: &Calendar| CoreCycle::new(walker.first_gap(Ps(from.number()), Ps(1)).0);
+        let gap = |walker: &Calendar| CoreCycle::new(walker.first_gap(from.number(), 1));
         let gaps = self.walkers.iter().map(gap).enumerate();
         gaps.min_by_key(|(walker, gap)| (*gap, *walker)).expect("there is a walker")
     }
@@ -207,10 +207,10 @@ impl Mmu {
 
     /// Drops translations (SFENCE.VMA).
     pub(crate) fn flush(&mut self, virt: Option<u64>, space: Option<u16>) {
-        let OwnSpaces { mask, bits } = self.own;
-        let spaces = space.map_or((mask, bits), |space| (u16::MAX, self.own.tag(space)));
+        let own = self.own;
+        let (mask, bits) = space.map_or((own.mask, own.bits), |space| (u16::MAX, own.tag(space)));
         for tlb in [&mut self.instruction, &mut self.data, &mut self.second] {
-            tlb.flush(virt, spaces);
+            tlb.flush(virt, mask, bits);
         }
         self.walk_cache.clear();
     }
@@ -224,7 +224,7 @@ impl Mmu {
             && self.fault_cycles == fresh.fault_cycles
             && self.own == fresh.own
             && self.walkers.len() == fresh.walkers.len()
-            && self.walkers.iter().all(|walker| walker.booked().0 < u64::MAX / 4)
+            && self.walkers.iter().all(|walker| walker.booked() < u64::MAX / 4)
             && self.walk_cache.is_compatible(&fresh.walk_cache)
     }
 }

@@ -66,12 +66,7 @@ impl SlotLog {
     }
 
     /// Logs cycles with empty slots; `used` ops were dispatched in the first of them.
-    pub(crate) fn empty(
-        &mut self,
-        cause: Cause,
-        (from, to): (CoreCycle, CoreCycle),
-        [used, cleared]: [u32; 2],
-    ) {
+    pub(crate) fn empty(&mut self, cause: Cause, from: CoreCycle, to: CoreCycle, [used, cleared]: [u32; 2]) {
         if used > 0 {
             self.push(Stretch { until: from + 1, used, cleared, cause });
         }

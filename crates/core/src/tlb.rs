@@ -140,7 +140,7 @@ impl Tlb {
     }
 
     /// Drops translations of `virt` (of all addresses if none) in the spaces that match `bits` under `mask`.
-    pub(crate) fn flush(&mut self, virt: Option<u64>, (mask, bits): (u16, u16)) {
+    pub(crate) fn flush(&mut self, virt: Option<u64>, mask: u16, bits: u16) {
         for place in 0..self.keys.len() {
             let known = self.keys[place];
             let size = (known >> SIZE_SHIFT & 3) as usize;
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(tlb.look_up(0x401f_f000, 1), Some(1));
         assert_eq!(tlb.look_up(0x4020_0000, 1), None);
         assert_eq!(tlb.look_up(0x4000_0000, 2), None, "another space");
-        tlb.flush(Some(0x4010_0000), (u16::MAX, 1));
+        tlb.flush(Some(0x4010_0000), u16::MAX, 1);
         assert_eq!(tlb.look_up(0x4000_0000, 1), None);
     }
 
@@ -217,11 +217,11 @@ mod tests {
                 let set = &mut sets[page as usize % 4];
                 match action {
                     0 => {
-                        tlb.flush(Some(page << 12), (0, 0));
+                        tlb.flush(Some(page << 12), 0, 0);
                         set.retain(|known| known.0 != page);
                     }
                     1 => {
-                        tlb.flush(None, (u16::MAX, space));
+                        tlb.flush(None, u16::MAX, space);
                         sets.iter_mut().for_each(|set| set.retain(|known| known.1 != space));
                     }
                     _ => {

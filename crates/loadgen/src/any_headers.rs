@@ -89,7 +89,7 @@ mod tests {
     }
 
     /// A socket's reply: another packet with addresses and ports swapped, which changes no checksum.
-    fn socket_echo(mut frame: Vec<u8>, (at, ip, width): (usize, usize, usize)) -> Vec<u8> {
+    fn socket_echo(mut frame: Vec<u8>, at: usize, ip: usize, width: usize) -> Vec<u8> {
         frame[..ADDRESS_BYTES].rotate_left(6);
         frame[at + ip..][..2 * width].rotate_left(width);
         frame[at + ip + 2 * width..][..4].rotate_left(2);
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn socket_echo_is_accepted() {
         let mut udp = maker("size = \"200B\"");
-        let mut frame = socket_echo(frame_of(&udp), (IP_AT, 12, 4));
+        let mut frame = socket_echo(frame_of(&udp), IP_AT, 12, 4);
         // Another identification and a lower TTL.
         (frame[IP_AT + 5], frame[IP_AT + 8]) = (77, 63);
         assert_eq!(check(&mut udp, &frame), Err(Mismatch::Headers), "its IPv4 checksum is wrong");
@@ -110,7 +110,7 @@ mod tests {
         frame[41] = 1;
         assert_eq!(check(&mut udp, &frame), Err(Mismatch::Headers));
         let mut tcp = maker("size = \"200B\"\nnetwork = \"ipv6\"\ntransport = \"tcp\"");
-        let mut frame = socket_echo(frame_of(&tcp), (IP_AT, 8, 16));
+        let mut frame = socket_echo(frame_of(&tcp), IP_AT, 8, 16);
         assert_eq!(check(&mut tcp, &frame), Ok(()));
         frame[IP_AT + 40] ^= 1;
         assert_eq!(check(&mut tcp, &frame), Err(Mismatch::Headers), "a changed port without a new checksum");

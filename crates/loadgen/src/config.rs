@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use doorbell_sim::config::OutOfRange;
 use doorbell_sim::{Bytes, Frame, Ps, config};
 use doorbell_wire::MacAddr;
 use schemars::JsonSchema;
@@ -22,7 +23,7 @@ config! {
         /// up to a power of two, 16 bytes of memory each. A frame that returns after it is no longer tracked
         /// counts as late and has no latency. The default, 262144, exceeds the 64-byte frames in flight at
         /// 100 Gbps with a 200 µs link, a 4 MiB FIFO and a ring of 4096.
-        pub tracked_frames: u32 = 1 << 18,
+        pub tracked_frames: u32 [1 << 10..=1 << 24] = 1 << 18,
         /// Whether round trips are split into stages (`latency_stages_ns` in the summary). Does not affect
         /// the simulation.
         pub stages: bool = true,
@@ -44,7 +45,7 @@ config! {
         pub rate: Rate = Rate::Frames(1_000_000),
         /// Bytes of each frame with its FCS, 64 B to 16 KiB. Ignored by memcached requests, whose length
         /// follows from their text.
-        pub frame_size: Bytes = Bytes(64),
+        pub frame_size: Bytes [Bytes(64)..=Bytes(16 << 10)] = Bytes(64),
         /// Arrival process of frames or requests. Jitter prevents synchronisation with polling loops; RFC
         /// 2544 uses `constant`.
         pub arrivals: Arrivals = Arrivals::Jitter,
@@ -72,10 +73,10 @@ config! {
         pub returned: Returned = Returned::Any,
         /// Maximum number of frames or requests in flight, at least 1. Frames that are due wait, and their
         /// latency still counts from the due time. Unlimited if not set.
-        pub outstanding: Option<u32> = None,
+        pub outstanding: Option<u32> [1..] = None,
         /// Age, at least 1ps, after which a frame in flight is given up if others wait because of
         /// `outstanding`.
-        pub timeout: Ps = Ps::from_ms(10),
+        pub timeout: Ps [Ps(1)..] = Ps::from_ms(10),
         /// Requests to memcached.
         #[serde(with = "crate::requests::keyspace::saved")]
         #[schemars(with = "MemcachedConfig")]
@@ -150,21 +151,15 @@ impl Returned {
 /// An error in a generator's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Frame size out of range.
-    #[error("frame_size = \"{0}\" is out of range; it must be from \"64B\" to \"16KiB\" (with FCS)")]
-    FrameSize(Bytes),
-    /// Number of tracked frames out of range.
-    #[error("tracked_frames = {0} is out of range; it must be from 1024 to 16777216")]
-    TrackedFrames(u32),
+    /// Value out of range.
+    #[error(transparent)]
+    Range(#[from] OutOfRange),
     /// A limit of zero frames or zero time.
     #[error("{0} is zero, so nothing would be sent; remove it to send until stopped")]
     Nothing(&'static str),
     /// Group address as source.
     #[error("source = \"{0}\" is a group address; use an address whose first byte is even")]
     GroupSource(MacAddr),
-    /// Value that must not be zero.
-    #[error("{0} is zero; it must be at least {1}")]
-    Zero(&'static str, &'static str),
     /// Invalid arrival process.
     #[error("arrivals: {0}")]
     Arrivals(String),
@@ -185,9 +180,7 @@ pub enum ConfigError {
 impl LoadGenConfig {
     /// Checks every field's range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        if !(1 << 10..=1 << 24).contains(&self.tracked_frames) {
-            return Err(ConfigError::TrackedFrames(self.tracked_frames));
-        }
+        self.check_ranges()?;
         if self.responder.ip == self.responder.mirror {
             return Err(ConfigError::MirrorIsIp(self.responder.ip));
         }
@@ -198,9 +191,7 @@ impl LoadGenConfig {
 impl TrafficConfig {
     /// Checks every field's range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        if !(Frame::MIN_BYTES_WITH_FCS as u64..=16 << 10).contains(&self.frame_size.0) {
-            return Err(ConfigError::FrameSize(self.frame_size));
-        }
+        self.check_ranges()?;
         if self.frames == Some(0) {
             return Err(ConfigError::Nothing("frames"));
         }
@@ -210,18 +201,8 @@ impl TrafficConfig {
         if self.source.is_group() {
             return Err(ConfigError::GroupSource(self.source));
         }
-        if self.outstanding == Some(0) {
-            return Err(ConfigError::Zero("outstanding", "1"));
-        }
-        if self.timeout == Ps::ZERO {
-            return Err(ConfigError::Zero("timeout", "\"1ps\""));
-        }
-        if let Some(problem) = self.arrivals.problem() {
-            return Err(ConfigError::Arrivals(problem));
-        }
-        if let Some(problem) = self.memcached.problem() {
-            return Err(ConfigError::Memcached(problem));
-        }
+        self.arrivals.validate().map_err(ConfigError::Arrivals)?;
+        self.memcached.validate().map_err(ConfigError::Memcached)?;
         self.validate_streams()
     }
 
@@ -248,9 +229,7 @@ impl TrafficConfig {
             return fail(format!("streams: {} configured; the maximum is {STREAMS_MAX}", self.streams.len()));
         }
         for (place, stream) in self.streams.iter().enumerate() {
-            if let Some(problem) = stream.problem() {
-                return Err(ConfigError::Stream(place, problem));
-            }
+            stream.validate().map_err(|problem| ConfigError::Stream(place, problem))?;
             let name = stream.name(place);
             if self.streams[..place].iter().zip(0..).any(|(other, place)| other.name(place) == name) {
                 return Err(ConfigError::Stream(

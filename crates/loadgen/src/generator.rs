@@ -150,14 +150,6 @@ impl LoadGen {
         self.run.stage == Stage::Resolving
     }
 
-    /// When the run's last frame left, if the run has ended.
-    pub fn over_since(&self) -> Option<Ps> {
-        match self.run.stage {
-            Stage::Over { since } => Some(since),
-            Stage::Idle | Stage::Resolving | Stage::Sending { .. } => None,
-        }
-    }
-
     /// Sets new traffic as a new run that is not started yet. Frames in flight are given up.
     pub fn set_traffic(&mut self, traffic: TrafficConfig) -> Result<(), ConfigError> {
         traffic.validate()?;

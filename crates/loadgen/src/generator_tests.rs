@@ -41,7 +41,7 @@ fn frames_leave_at_their_due_times() {
         assert_eq!(at, Ps(7_000_000 + n as u64 * 1_000_000 / 3));
     }
     assert_eq!((bench.generator.stats().returned, bench.generator.stats().reordered), (30_001, 0));
-    assert_eq!(bench.generator.over_since(), Some(Ps(7_000_000 + 10_000_000_000 + 67_200)));
+    assert_eq!(bench.generator.run.stage, Stage::Over { since: Ps(7_000_000 + 10_000_000_000 + 67_200) });
 }
 
 #[test]

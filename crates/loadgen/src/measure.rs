@@ -25,6 +25,7 @@ use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
 
+use crate::arrival::Arrival;
 use crate::batches::Batches;
 use crate::in_flight::SendTimes;
 use crate::latency::{Latency, TripAccumulator};
@@ -62,6 +63,16 @@ pub struct Measurement {
     variation: Latency,
     last: Option<Ps>,
     streams: Vec<StreamResults>,
+}
+
+/// A returned frame.
+pub(crate) struct ReturnedFrame {
+    pub sequence: u64,
+    /// When it left.
+    pub left: Ps,
+    pub volume: Volume,
+    /// None if the frame may be a copy of another one.
+    pub times: Option<SendTimes>,
 }
 
 impl Measurement {
@@ -119,16 +130,9 @@ impl Measurement {
         }
     }
 
-    /// Records a returned frame that left at time `left`. `times` is none if the frame may be a copy of
-    /// another one.
-    pub(crate) fn on_returned(
-        &mut self,
-        now: Ps,
-        (sequence, left): (u64, Ps),
-        volume: Volume,
-        times: Option<SendTimes>,
-        reordered: bool,
-    ) {
+    /// Records a returned frame.
+    pub(crate) fn on_returned(&mut self, now: Ps, frame: &ReturnedFrame, reordered: bool) {
+        let ReturnedFrame { sequence, left, volume, times } = *frame;
         if self.is_open() {
             self.arrived.add(volume);
             self.reordered += u64::from(reordered);
@@ -162,15 +166,16 @@ impl Measurement {
     pub(crate) fn on_stream_returned(
         &mut self,
         now: Ps,
-        (sequence, left): (u64, Ps),
-        volume: Volume,
-        times: Option<SendTimes>,
-        (stream, flow, behind): (usize, Option<usize>, (bool, bool)),
+        frame: &ReturnedFrame,
+        stream: usize,
+        flow: Option<usize>,
+        behind: (bool, bool),
     ) {
+        let ReturnedFrame { sequence, left, volume, times } = *frame;
         let (open, has) = (self.is_open(), self.has(sequence));
         let Some(book) = self.stream(stream) else { return };
         if open {
-            book.on_reordered(behind, flow);
+            book.on_reordered(behind.0, behind.1, flow);
         }
         if has {
             let latency = times.map(|times| now.saturating_sub(times.intended));
@@ -204,16 +209,16 @@ impl Measurement {
         self.given_up += self.outstanding();
     }
 
-    pub(crate) fn on_duplicate(&mut self) {
-        self.duplicates += u64::from(self.is_open());
-    }
-
-    pub(crate) fn on_foreign(&mut self) {
-        self.foreign += u64::from(self.is_open());
-    }
-
-    pub(crate) fn on_late(&mut self) {
-        self.late += u64::from(self.is_open());
+    /// Counts a frame that is not the first return of a frame in flight.
+    pub(crate) fn on_unexpected(&mut self, arrival: &Arrival) {
+        let counter = match arrival {
+            _ if !self.is_open() => return,
+            Arrival::Duplicate => &mut self.duplicates,
+            Arrival::Foreign => &mut self.foreign,
+            Arrival::Late => &mut self.late,
+            _ => return,
+        };
+        *counter += 1;
     }
 
     /// Adds another generator's window over the same time, for totals over a machine's ports.

@@ -9,6 +9,7 @@ use crate::config::Returned;
 use crate::frame::{Mismatch, Signature};
 use crate::generator::{LoadGen, LoadGenPorts};
 use crate::in_flight::{Lookup, SendTimes};
+use crate::measure::ReturnedFrame;
 use crate::requests;
 use crate::stages::RoundTrip;
 use crate::streams::Origin;
@@ -104,12 +105,7 @@ impl LoadGen {
 
     fn after_arrival(&mut self, now: Ps, arrival: Arrival, ports: &mut impl LoadGenPorts) {
         if let Some(measurement) = &mut self.measurement {
-            match arrival {
-                Arrival::Duplicate => measurement.on_duplicate(),
-                Arrival::Foreign => measurement.on_foreign(),
-                Arrival::Late => measurement.on_late(),
-                _ => {}
-            }
+            measurement.on_unexpected(&arrival);
         }
         if self.run.blocked && matches!(arrival, Arrival::Returned | Arrival::Corrupt(_)) {
             self.run.blocked = false;
@@ -165,7 +161,7 @@ impl LoadGen {
                                 measured,
                             });
                         }
-                        self.account_returned(now, (sequence, left), origin, times, frame.bytes.len())
+                        self.account_returned(now, sequence, left, origin, times, frame.bytes.len())
                     }
                     Err(mismatch) => self.account_corrupt(sequence, origin, mismatch),
                 }
@@ -187,7 +183,8 @@ impl LoadGen {
     fn account_returned(
         &mut self,
         now: Ps,
-        (sequence, left): (u64, Ps),
+        sequence: u64,
+        left: Ps,
         origin: Origin,
         times: Option<SendTimes>,
         frame_len: usize,
@@ -199,9 +196,9 @@ impl LoadGen {
         self.highest_returned = self.highest_returned.max(Some(sequence));
         let (flow, behind) = (self.run.streams.flow(origin), self.run.streams.returned(origin));
         if let Some(measurement) = &mut self.measurement {
-            measurement.on_returned(now, (sequence, left), volume, times, reordered);
-            let of = (origin.stream, flow, behind);
-            measurement.on_stream_returned(now, (sequence, left), volume, times, of);
+            let returned = ReturnedFrame { sequence, left, volume, times };
+            measurement.on_returned(now, &returned, reordered);
+            measurement.on_stream_returned(now, &returned, origin.stream, flow, behind);
         }
         Arrival::Returned
     }

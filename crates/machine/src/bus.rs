@@ -94,13 +94,13 @@ impl Machine {
         match request.store_value() {
             Some(value) => {
                 // The store retires first: what it causes (a reset, an interrupt) comes after it.
-                self.log_platform(now, (id, offset, size), value, true);
+                self.log_platform(now, id, offset, size, value, true);
                 self.harts[hart as usize].complete_store();
                 self.write_platform(id, offset, size, value, now);
             }
             None => {
                 let value = self.read_platform(id, offset, size, now);
-                self.log_platform(now, (id, offset, size), value, false);
+                self.log_platform(now, id, offset, size, value, false);
                 self.harts[hart as usize].complete_load(value);
             }
         }
@@ -110,13 +110,7 @@ impl Machine {
 
     /// Logs a platform access. Reads are logged after they complete: reading a claim register returns the
     /// claimed source.
-    fn log_platform(
-        &self,
-        now: Ps,
-        (id, offset, size): (RegionId, u64, AccessSize),
-        value: u64,
-        writing: bool,
-    ) {
+    fn log_platform(&self, now: Ps, id: RegionId, offset: u64, size: AccessSize, value: u64, writing: bool) {
         if let Some(context) = claim_context(offset).filter(|_| id == RegionId::Plic) {
             let what = if writing { "completes" } else { "claims" };
             log!(now, Platform, Debug, "PLIC: context {context} {what} source {value}");

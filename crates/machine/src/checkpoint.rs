@@ -340,8 +340,8 @@ impl Machine {
         let messages: Option<Vec<MessagesState>> =
             has_messages.then(|| snapshot.get("pci.messages", MessagesState::VERSION)).transpose()?;
         self.bridge.restore_messages(messages.unwrap_or_default())?;
-        for (plugged, saved) in self.functions.iter_mut().zip(state.irqs.into_iter().zip(state.dma)) {
-            plugged.restore(snapshot, &mut self.attachments, saved)?;
+        for ((plugged, irq), dma) in self.functions.iter_mut().zip(state.irqs).zip(state.dma) {
+            plugged.restore(snapshot, &mut self.attachments, irq, dma)?;
         }
         for (index, port) in self.ports.iter_mut().enumerate() {
             restore_link(

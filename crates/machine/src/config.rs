@@ -8,7 +8,7 @@ use doorbell_loadgen::LoadGenConfig;
 use doorbell_nic::{NicConfig, NicModel};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 use doorbell_platform::{DiskConfig, InterruptsKind, MmuMode, RtcConfig};
-use doorbell_sim::config::is_default;
+use doorbell_sim::config::{OutOfRange, PowersOfTwo, is_default};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps, config};
 use doorbell_wire::{LinkConfig, MacAddr};
@@ -71,13 +71,13 @@ config! {
         /// Guest memory, 64MiB to 12GiB in whole pages of 4 KiB.
         pub ram: Bytes = Bytes(256 << 20),
         /// Number of harts, 1 to 64.
-        pub harts: u32 = 1,
+        pub harts: u32 [1..=HARTS_MAX] = 1,
         /// Threads per core (SMT), 1 or 2: with 2, harts 0 and 1 are the threads of core 0, harts 2 and 3
         /// those of core 1, and so on. In timed machines, SMT needs out-of-order cores.
         #[serde(skip_serializing_if = "is_one")]
-        pub threads: u32 = 1,
+        pub threads: u32 [1..=2] = 1,
         /// Frequency of the `time` counter, 1MHz to 4GHz.
-        pub timebase: Hertz = Hertz(1_000_000_000),
+        pub timebase: Hertz [Hertz(1_000_000)..=TIMEBASE_MAX] = Hertz(1_000_000_000),
         /// Whether harts have `stimecmp` (Sstc); without it the kernel calls the firmware to set each timer.
         pub sstc: bool = true,
         /// Interrupt controllers: `plic`, with interrupt lines to the harts, or `aia`. With `aia`, PCI
@@ -88,12 +88,12 @@ config! {
         /// Largest address translation mode that the device tree offers.
         pub mmu: MmuMode = MmuMode::Sv48,
         /// Number of NICs, 0 to 16, each with its own link and load generator.
-        pub nics: u32 = 1,
+        pub nics: u32 [..=NICS_MAX] = 1,
         /// Ports per card: 1, 2 or 4. With 4, ports 0 to 3 are functions 0 to 3 of one PCI device, ports 4 to
         /// 7 those of the next, and so on. Functions of one device share its attachment: one PCI Express link
         /// with its tags and credits. Ports 1 to 3 then use the `attach` and `pcie` of port 0.
         #[serde(skip_serializing_if = "is_one")]
-        pub ports_per_card: u32 = 1,
+        pub ports_per_card: u32 [PowersOfTwo(1..=4)] = 1,
         /// Places of bridges between PCI buses, such as ["1e.0", "0:01.0"]: device 1e of the root bus, and
         /// device 1 of the bus behind that bridge. A port's `at` places its NIC behind a bridge.
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -130,21 +130,21 @@ config! {
         /// Core model: `functional`, or `timed` with timing models of cores, caches and memory.
         pub model: CoreModel = CoreModel::Functional,
         /// Clock frequency, 1MHz to 20GHz.
-        pub frequency: Hertz = Hertz(3_000_000_000),
+        pub frequency: Hertz [Hertz(1_000_000)..=Hertz(20_000_000_000)] = Hertz(3_000_000_000),
         /// Instructions per cycle, from 0.01 to 16.
-        pub ipc: f64 = 1.0,
+        pub ipc: f64 [0.01..=16.0] = 1.0,
         /// Instructions per cycle while timing models warm up, from 0.1 to 16. The value must be high enough
         /// to carry the load: otherwise buffers are full when the measurement begins.
-        pub warming_ipc: f64 = 3.0,
+        pub warming_ipc: f64 [0.1..=16.0] = 3.0,
         /// How far one hart may run ahead of the others in functional execution: 10ns to 100us. It has no
         /// effect with one hart.
-        pub quantum: Ps = Ps::from_ns(500),
+        pub quantum: Ps [Ps::from_ns(10)..=Ps::from_us(100)] = Ps::from_ns(500),
         /// How far a hart may run ahead of devices and, also in timed execution, of other harts: 0ns to 1us.
         /// 0ns is exact: the earliest timed hart runs one block at a time, and a functional hart stops at
         /// each event. With a larger value, a hart sees devices and other harts late by at most that, and
         /// many harts need less host time. It has no effect with one hart; SMT threads need 0ns.
         #[serde(skip_serializing_if = "is_default")]
-        pub lookahead: Ps = Ps::ZERO,
+        pub lookahead: Ps [..=Ps::from_us(1)] = Ps::ZERO,
     }
 }
 
@@ -156,30 +156,10 @@ impl CoreConfig {
 
     /// Checks every value; errors are about keys of the table at `path`.
     pub(crate) fn validate(&self, path: &str) -> Result<(), ConfigError> {
-        let check = |ok, key: &str, problem| ConfigError::unless(ok, &format!("{path}.{key}"), problem);
-        check(
-            (1_000_000..=20_000_000_000).contains(&self.frequency.0),
-            "frequency",
-            format!("{} is not from \"1MHz\" to \"20GHz\"", self.frequency),
-        )?;
-        check((0.01..=16.0).contains(&self.ipc), "ipc", format!("{} is not from 0.01 to 16", self.ipc))?;
-        check(
-            (0.1..=16.0).contains(&self.warming_ipc),
-            "warming_ipc",
-            format!("{} is not from 0.1 to 16", self.warming_ipc),
-        )?;
-        check(
-            (QUANTUM_MIN..=QUANTUM_MAX).contains(&self.quantum),
-            "quantum",
-            format!("{} is not from \"10ns\" to \"100us\"", self.quantum),
-        )?;
-        check(
-            self.lookahead <= LOOKAHEAD_MAX,
-            "lookahead",
-            format!("{} is not from \"0ns\" to \"1us\"", self.lookahead),
-        )?;
+        self.check_ranges().map_err(|error| ConfigError::out_of_range(path, error))?;
+        let is_valid = self.model != CoreModel::Timed || self.ipc == 1.0;
         let problem = "it must be 1.0 with core.model=timed".to_owned();
-        check(self.model != CoreModel::Timed || self.ipc == 1.0, "ipc", problem)
+        ConfigError::unless(is_valid, &format!("{path}.ipc"), problem)
     }
 }
 
@@ -218,6 +198,11 @@ impl ConfigError {
         ConfigError { is_host_limit: true, ..ConfigError::new(key, problem) }
     }
 
+    /// An error about a parameter of the table at `path`.
+    pub(crate) fn out_of_range(path: &str, error: OutOfRange) -> ConfigError {
+        ConfigError::in_part(path, &error.to_string())
+    }
+
     /// Converts a problem reported by a part of the machine, "key is value; it must be …", with a key
     /// relative to `part`.
     pub(crate) fn in_part(part: &str, problem: &str) -> ConfigError {
@@ -226,15 +211,10 @@ impl ConfigError {
     }
 }
 
-/// The largest `core.quantum`.
-const QUANTUM_MAX: Ps = Ps::from_us(100);
 /// Bound on how far a hart is ahead of other harts and of events. A functional hart is ahead by at most its
 /// turn; a timed one by at most its block or a posted write's wait for credits. Credits return over a path of
 /// three latencies of at most 1 ms each.
 pub(crate) const AHEAD_MAX: Ps = Ps::from_us(5000);
-const QUANTUM_MIN: Ps = Ps::from_ns(10);
-/// The largest `core.lookahead`.
-const LOOKAHEAD_MAX: Ps = Ps::from_us(1);
 /// Maximum number of harts of a machine: sharers of a line and changed harts are bits of a 64-bit word.
 pub const HARTS_MAX: u32 = u64::BITS;
 /// Maximum number of ports of a machine.
@@ -242,7 +222,7 @@ pub(crate) const NICS_MAX: u32 = 16;
 const RAM_MIN: u64 = 64 << 20;
 const RAM_MAX: u64 = 12 << 30;
 /// The device tree stores the timebase in 32 bits.
-const TIMEBASE_MAX: u64 = 4_000_000_000;
+const TIMEBASE_MAX: Hertz = Hertz(4_000_000_000);
 
 impl MachineConfig {
     /// Checks each value and the combinations of values.
@@ -254,31 +234,7 @@ impl MachineConfig {
             "platform.ram",
             format!("{} is not from \"64MiB\" to \"12GiB\" in whole pages of 4 KiB", p.ram),
         )?;
-        check(
-            (1..=HARTS_MAX).contains(&p.harts),
-            "platform.harts",
-            format!("{} harts; a machine has 1 to {HARTS_MAX}", p.harts),
-        )?;
-        check(
-            p.nics <= NICS_MAX,
-            "platform.nics",
-            format!("{} NICs; a machine has 0 to {NICS_MAX}", p.nics),
-        )?;
-        check(
-            matches!(p.ports_per_card, 1 | 2 | 4),
-            "platform.ports_per_card",
-            format!("{}; a card has 1, 2 or 4 ports", p.ports_per_card),
-        )?;
-        check(
-            (1_000_000..=TIMEBASE_MAX).contains(&p.timebase.0),
-            "platform.timebase",
-            format!("{} is not from \"1MHz\" to \"4GHz\"", p.timebase),
-        )?;
-        check(
-            matches!(p.threads, 1 | 2),
-            "platform.threads",
-            format!("{}; a core has 1 or 2 threads", p.threads),
-        )?;
+        p.check_ranges().map_err(|error| ConfigError::out_of_range("platform", error))?;
         let whole = p.harts.is_multiple_of(p.threads);
         let problem =
             format!("{}, but {} harts (platform.harts) do not fill whole cores", p.threads, p.harts);

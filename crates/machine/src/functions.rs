@@ -120,7 +120,8 @@ impl PluggedFunction {
         &mut self,
         snapshot: &Snapshot,
         attachments: &mut [Attachment],
-        (irq, dma): (bool, DmaStats),
+        irq: bool,
+        dma: DmaStats,
     ) -> Result<(), SnapshotError> {
         (self.irq, self.dma) = (irq, dma);
         self.function.restore(&snapshot.get::<Vec<u8>>(&self.section("function"), FUNCTION_VERSION)?)?;

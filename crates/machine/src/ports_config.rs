@@ -326,7 +326,7 @@ mod tests {
         let placed = with(&["platform.nics=3", "port.2.at=01.5"]).unwrap();
         assert_eq!([0, 1, 2].map(|port| placed.ports().card(port)), [0, 1, 0]);
         for (wrong, key, problem) in [
-            ("platform.nics=17", "platform.nics", "0 to 16"),
+            ("platform.nics=17", "platform.nics", "at most 16"),
             ("platform.ports_per_card=3", "platform.ports_per_card", "1, 2 or 4 ports"),
             (
                 "port.5.pcie.lanes=4",

@@ -46,7 +46,7 @@ impl Turns {
 
     /// The first hart that has not reached the segment's end and need not wait for other harts or for the
     /// next event. `first` and `second` are the harts' two earliest times.
-    fn next(&self, at: &[Ps], (first, second): (Ps, Ps), end: Ps, event: Ps) -> Option<Turn> {
+    fn next(&self, at: &[Ps], first: Ps, second: Ps, end: Ps, event: Ps) -> Option<Turn> {
         let others = |index: usize| event.min(if at[index] == first { second } else { first });
         let waits = |index: &usize| self.ahead[*index] && at[*index] > others(*index);
         let hart = (0..at.len()).find(|index| at[*index] < end && !waits(index))?;
@@ -80,8 +80,8 @@ impl Machine {
     pub(crate) fn next_turn(&mut self, limits: &Limits) -> Step {
         let (segment, ahead) = self.segment();
         let event = self.queue.next_time();
-        let earliest = first_two(self.harts.ready());
-        let now = earliest.0.min(event);
+        let (first, second) = first_two(self.harts.ready());
+        let now = first.min(event);
         if now == Ps::MAX {
             return Step::Asleep;
         }
@@ -94,7 +94,7 @@ impl Machine {
         let begin = Ps(now.0 - now.0 % segment.0);
         let end = begin.saturating_add(segment);
         let turns_end = if ahead { end } else { end.min(event) };
-        match self.turns.next(self.harts.ready(), earliest, turns_end, event) {
+        match self.turns.next(self.harts.ready(), first, second, turns_end, event) {
             Some(turn) if begin < limits.time => Step::Hart(turn),
             None if event <= limits.time => Step::Event,
             _ => Step::Time,

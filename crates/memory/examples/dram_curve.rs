@@ -215,7 +215,7 @@ fn point(folder: &Option<String>, curve: &Curve, percent: u64, id: &str) -> Poin
     let stats = dram.stats().next().expect("the configuration has a channel");
     Point {
         mean: Ps(sum / reads.max(1)),
-        bus_percent: stats.bus_permille(last) / 10,
+        bus_percent: stats.busy_ps * 100 / last.0.max(1),
         hit_percent: stats.row_hits * 100 / (stats.row_hits + stats.row_closed + stats.row_conflicts).max(1),
         host_ns,
     }

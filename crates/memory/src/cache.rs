@@ -213,10 +213,11 @@ impl<D: Domain> Cache<D> {
         line: u32,
         flags: Flags,
         mask: u32,
-        (at, level): (Cycle<D>, Level),
+        at: Cycle<D>,
+        level: Level,
         reused: bool,
     ) -> (Slot, Option<Evicted>) {
-        let (slot, evicted) = self.tags.insert(line, flags, mask, (at, level as u8), reused);
+        let (slot, evicted) = self.tags.insert(line, flags, mask, at, level as u8, reused);
         self.stats.fills += 1;
         if let Some(evicted) = evicted {
             self.stats.evictions += 1;

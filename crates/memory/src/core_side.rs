@@ -298,7 +298,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l2.tags.set_flags(slot, keep.with_state(state).with_watched(got.flags.is_watched()));
             l2.tags.set_ready(slot, at, got.level as u8);
         } else {
-            free = self.fill_l2::<TIMED>(request.hart, request.line, got.flags, (at, got.level));
+            free = self.fill_l2::<TIMED>(request.hart, request.line, got.flags, at, got.level);
         }
         if TIMED {
             let until = free.max(self.to_core(request.hart, got.free));
@@ -343,7 +343,7 @@ impl<M: MainMemory> MemorySystem<M> {
                 }
             }
             None => {
-                let (_, evicted) = l1.insert(request.line, flags, u32::MAX, (answer.at, answer.level), false);
+                let (_, evicted) = l1.insert(request.line, flags, u32::MAX, answer.at, answer.level, false);
                 if TIMED {
                     l1.write_line(answer.at);
                 }
@@ -375,15 +375,16 @@ impl<M: MainMemory> MemorySystem<M> {
         h: usize,
         line: u32,
         flags: Flags,
-        ready: (CoreCycle, Level),
+        ready: CoreCycle,
+        level: Level,
     ) -> CoreCycle {
         let hart = &mut self.harts[h];
-        let (_, evicted) = hart.l2.insert(line, flags, u32::MAX, ready, false);
+        let (_, evicted) = hart.l2.insert(line, flags, u32::MAX, ready, level, false);
         if TIMED {
-            hart.l2.write_line(ready.0);
+            hart.l2.write_line(ready);
         }
         self.add_sharer(h, line);
-        let Some(mut evicted) = evicted else { return ready.0 };
+        let Some(mut evicted) = evicted else { return ready };
         self.remove_sharer(h, evicted.line);
         let hart = &mut self.harts[h];
         // The L2 includes the L1s.
@@ -391,7 +392,7 @@ impl<M: MainMemory> MemorySystem<M> {
         if hart.l1d.take_away_line(evicted.line).is_some_and(Flags::is_dirty) {
             evicted.flags = evicted.flags.with_state(Flags::MODIFIED);
         }
-        self.leave_private::<TIMED>(h, evicted, ready.0)
+        self.leave_private::<TIMED>(h, evicted, ready)
     }
 
     /// A victim leaves a hart's caches for a line that arrives at `ready`. Returns when it has left.

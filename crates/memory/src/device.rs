@@ -76,12 +76,7 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// Returns when the LLC look-up of a device's request is done. The request enters at `now` and carries
     /// `bytes`. On the memory bus the caches snoop it at once.
-    fn llc_lookup<const TIMED: bool>(
-        &mut self,
-        now: Ps,
-        bytes: u64,
-        (line, device): (u32, u8),
-    ) -> UncoreCycle {
+    fn llc_lookup<const TIMED: bool>(&mut self, now: Ps, bytes: u64, line: u32, device: u8) -> UncoreCycle {
         if !TIMED {
             return UncoreCycle::ZERO;
         }
@@ -136,7 +131,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let bytes = u64::from(bytes).min(LINE_BYTES - addr.0 % LINE_BYTES);
         let class = DataClass::of(&access, self.header_bytes);
         let entry = self.entry(access.device);
-        let lookup_done = self.llc_lookup::<TIMED>(now, 0, (line, access.device));
+        let lookup_done = self.llc_lookup::<TIMED>(now, 0, line, access.device);
         let private = self.probe(None, line, Probe::Read(class));
         let slot = self.llc.tags.find(line);
         self.reclass(slot, line, class, Access::Read);
@@ -149,7 +144,7 @@ impl<M: MainMemory> MemorySystem<M> {
         account.lines_read_from_llc += u64::from(slot.is_some());
         let data = match entry {
             DmaEntryPoint::MemoryBus => self.read_past_caches::<TIMED>(line, slot, &private, lookup_done),
-            _ => self.read_through_llc::<TIMED>(line, slot, &private, (lookup_done, class, &access)),
+            _ => self.read_through_llc::<TIMED>(line, slot, &private, lookup_done, class, &access),
         };
         self.traffic.device_out_bytes += bytes;
         let is_sent = access.purpose == DmaPurpose::TxData && addr.0.is_multiple_of(LINE_BYTES);
@@ -192,7 +187,9 @@ impl<M: MainMemory> MemorySystem<M> {
         line: u32,
         slot: Option<Slot>,
         private: &ProbeResult,
-        (lookup_done, class, access): (UncoreCycle, DataClass, &DmaAccess),
+        lookup_done: UncoreCycle,
+        class: DataClass,
+        access: &DmaAccess,
     ) -> UncoreCycle {
         let mut used = private.fresh;
         let mut data = lookup_done;
@@ -254,7 +251,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let full = bytes == LINE_BYTES;
         let class = DataClass::of(&access, self.header_bytes);
         let entry = self.entry(access.device);
-        let lookup_done = self.llc_lookup::<TIMED>(now, bytes.max(1), (line, access.device));
+        let lookup_done = self.llc_lookup::<TIMED>(now, bytes.max(1), line, access.device);
         let home = match entry {
             DmaEntryPoint::MemoryBus => self.memory_stop(line),
             _ => self.home(line),
@@ -423,7 +420,7 @@ impl<M: MainMemory> MemorySystem<M> {
         free = free.max(self.track::<TIMED>(line, t));
         self.traffic.llc_to_core_bytes += 64;
         if !TIMED {
-            self.fill_l2::<false>(hart, line, written, (CoreCycle::ZERO, Level::L1));
+            self.fill_l2::<false>(hart, line, written, CoreCycle::ZERO, Level::L1);
             return UncoreCycle::ZERO;
         }
         let (home, core) = (self.home(line), self.core_stop(hart));
@@ -431,7 +428,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let arrived = self.harts[hart].from.take_many(sent.first, 64, self.llc.now).last.max(sent.last);
         let there = arrived + self.latency;
         let room = self.to_core(hart, there);
-        let room = self.fill_l2::<true>(hart, line, written, (room, Level::Llc));
+        let room = self.fill_l2::<true>(hart, line, written, room, Level::Llc);
         // As elsewhere, a reader with an earlier time does not wait for the write.
         let slot = self.harts[hart].l2.tags.find(line).expect("the line was put in");
         self.harts[hart].l2.tags.set_ready(slot, CoreCycle::ZERO, 0);

@@ -361,7 +361,7 @@ impl<M: MainMemory> MemorySystem<M> {
         reused: bool,
     ) -> UncoreCycle {
         let level = if ready == UncoreCycle::ZERO { Level::L1 } else { Level::Dram };
-        let (_, evicted) = self.llc.insert(line, flags, ways, (ready, level), reused);
+        let (_, evicted) = self.llc.insert(line, flags, ways, ready, level, reused);
         self.occupancy[flags.class() as usize] += 1;
         match evicted {
             Some(evicted) => self.llc_victim::<TIMED>(evicted, t),

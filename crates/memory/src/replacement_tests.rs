@@ -289,7 +289,7 @@ fn each_policy_evicts_the_line_its_paper_says_for_any_ways_and_invalidations() {
                         model.count_miss(line);
                     }
                     let reused = victim && reused;
-                    let evicted = tags.insert(line, Flags::EXCLUSIVE, mask, (UncoreCycle::ZERO, 0), reused).1;
+                    let evicted = tags.insert(line, Flags::EXCLUSIVE, mask, UncoreCycle::ZERO, 0, reused).1;
                     let expected = model.put_in(line, mask, reused);
                     assert_eq!(
                         evicted.map(|evicted| evicted.line),

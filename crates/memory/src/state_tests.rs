@@ -10,6 +10,7 @@ use crate::backing::{FlatMemory, MainMemory};
 use crate::coherence::config::{Answers, CoherenceConfig, CoherenceKind};
 use crate::config::{CacheConfig, Inclusion, MemoryConfig, WalkEntry};
 use crate::dca::{DcaConfig, DcaPolicy, Place, Strategy as DcaStrategy};
+use crate::dram::Dram;
 use crate::fabric::config::{FabricConfig, FabricKind};
 use crate::plain_cycles::{core_access, core_prefetch};
 use crate::prefetch::{PrefetchConfig, PrefetchKind};
@@ -254,7 +255,8 @@ fn caches_and_dram_work_together() {
         let config = any_config(rng, 2);
         let build = || {
             let clocks = [Hertz(3_000_000_000), Hertz(2_300_000_000)];
-            MemorySystem::with_dram(&config, &clocks, PhysAddr(BASE), Bytes(1 << 20)).unwrap()
+            let dram = Dram::new(&config.dram);
+            MemorySystem::new(&config, &clocks, PhysAddr(BASE), Bytes(1 << 20), dram).unwrap()
         };
         let mut original = build();
         drive(&mut original, rng, 2, 0..1_000);

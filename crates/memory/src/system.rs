@@ -13,7 +13,6 @@ use crate::coherence::sharing::Sharing;
 use crate::coherence::stats::SharingStats;
 use crate::config::{Inclusion, MemoryConfig, PrivateConfig, WalkEntry};
 use crate::dca::{DEVICES_MAX, DcaPolicy, Steering};
-use crate::dram::Dram;
 use crate::fabric::Fabric;
 use crate::slots::Link;
 use crate::stats::{
@@ -151,19 +150,6 @@ pub struct MemorySystem<M> {
     pub(crate) occupancy: [u64; DataClass::COUNT],
     pub(crate) memory: M,
     pub(crate) llc_ways: u32,
-}
-
-impl MemorySystem<Dram> {
-    /// An empty memory system with the DRAM that the configuration describes.
-    pub fn with_dram(
-        config: &MemoryConfig,
-        clocks: &[Hertz],
-        base: PhysAddr,
-        size: Bytes,
-    ) -> Result<MemorySystem<Dram>, String> {
-        config.validate(clocks.len())?;
-        MemorySystem::new(config, clocks, base, size, Dram::new(&config.dram))
-    }
 }
 
 impl<M: MainMemory> MemorySystem<M> {

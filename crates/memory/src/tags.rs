@@ -311,7 +311,8 @@ impl<D: Domain> Tags<D> {
         line: u32,
         flags: Flags,
         mask: u32,
-        (at, level): (Cycle<D>, u8),
+        at: Cycle<D>,
+        level: u8,
         reused: bool,
     ) -> (Slot, Option<Evicted>) {
         let (set, ways) = (self.set(line), self.ways);

@@ -7,7 +7,7 @@
 use doorbell_memory::coherence::config::CoherenceKind;
 use doorbell_memory::config::{Inclusion, MemoryConfig, WalkEntry};
 use doorbell_memory::dca::{DcaPolicy, Place, Strategy};
-use doorbell_memory::dram::{DramStandard, PagePolicy};
+use doorbell_memory::dram::{Dram, DramStandard, PagePolicy};
 use doorbell_memory::prefetch::PrefetchKind;
 use doorbell_memory::replacement::Replacement;
 use doorbell_memory::{MemoryStats, MemorySystem, WayMask};
@@ -91,7 +91,7 @@ fn device_access(system: &mut impl HostMemory, rng: &mut Rng, step: u64, now: Ps
 fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
     let clocks: Vec<Hertz> = clocks.iter().map(|mhz| Hertz(mhz * 1_000_000)).collect();
     let new = || {
-        MemorySystem::with_dram(config, &clocks, PhysAddr(BASE), Bytes(RAM))
+        MemorySystem::new(config, &clocks, PhysAddr(BASE), Bytes(RAM), Dram::new(&config.dram))
             .expect("the configuration is valid")
     };
     let (mut system, mut sum) = (new(), Sum(0xcbf2_9ce4_8422_2325));

@@ -33,7 +33,7 @@ fn transfer(link: &mut PcieLink, write: bool, index: u64, size: u32) -> Ps {
 
 /// Payload bandwidth of back-to-back requests, in Gbps.
 fn bandwidth(config: &LinkConfig, write: bool, size: u32) -> f64 {
-    let mut link = PcieLink::new(config);
+    let mut link = PcieLink::behind_bridges(config, 0);
     let last =
         (0..COUNT).map(|index| transfer(&mut link, write, index, size)).max().expect("COUNT is positive");
     (COUNT * u64::from(size) * 8) as f64 / last.as_secs_f64() / 1e9
@@ -69,7 +69,7 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     for ((size, read, latency), (_, write)) in read.into_iter().zip(write) {
-        let alone = transfer(&mut PcieLink::new(&config), false, 0, size);
+        let alone = transfer(&mut PcieLink::behind_bridges(&config, 0), false, 0, size);
         println!(
             "| {size} | {:.1} | {:.1} | {read} | {:.0} | {latency} | {:.1} | {:.1} | {write} |",
             formula(&config, false, size),
@@ -80,7 +80,7 @@ fn main() {
         );
     }
     let begin = cpu_ns();
-    let mut link = PcieLink::new(&config);
+    let mut link = PcieLink::behind_bridges(&config, 0);
     for index in 0..COUNT {
         transfer(&mut link, index % 2 == 0, index, 1518);
     }

@@ -17,7 +17,8 @@ use crate::time::Ps;
 /// Number of past intervals that are kept.
 const INTERVALS_KEPT: usize = 64;
 
-/// See the module. The owner chooses the unit of time; [`Ps`] in the functions that take it.
+/// See the module. The owner chooses the unit of time; it is [`Ps`] in [`book`](Calendar::book) and
+/// [`end`](Calendar::end).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calendar {
     /// The end of the last interval that was dropped.
@@ -36,13 +37,13 @@ impl Calendar {
     }
 
     /// Start time that a booking of `length` from `from` would get.
-    pub fn first_gap(&self, from: Ps, length: Ps) -> Ps {
-        Ps(self.find(from.0, length.0).0)
+    pub fn first_gap(&self, from: u64, length: u64) -> u64 {
+        self.find(from, length).0
     }
 
     /// Total length of all bookings.
-    pub fn booked(&self) -> Ps {
-        Ps(self.booked)
+    pub fn booked(&self) -> u64 {
+        self.booked
     }
 
     /// End of the last booking.
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(calendar.book_raw(60, 30), 70, "exactly long enough");
         assert_eq!(calendar.book_raw(0, 1), 0);
         assert_eq!(calendar.end(), Ps(151));
-        assert_eq!(calendar.booked(), Ps(102));
+        assert_eq!(calendar.booked(), 102);
     }
 
     #[test]
@@ -174,7 +175,7 @@ mod tests {
             let length = 1 + rng.below(20);
             let free = |start: u64| (start..start + length).all(|at| !taken[at as usize]);
             let expected = (from..).find(|start| free(*start)).expect("there is room");
-            assert_eq!(calendar.first_gap(Ps(from), Ps(length)), Ps(expected), "step {step}");
+            assert_eq!(calendar.first_gap(from, length), expected, "step {step}");
             assert_eq!(calendar.book_raw(from, length), expected, "step {step}");
             taken[expected as usize..(expected + length) as usize].fill(true);
             calendar.forget_before(now);

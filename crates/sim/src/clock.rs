@@ -36,6 +36,13 @@ impl Divisor {
     }
 }
 
+impl Default for Clock {
+    /// A clock of 1 Hz.
+    fn default() -> Clock {
+        Clock::new(Hertz(1))
+    }
+}
+
 impl Clock {
     /// A clock of the given frequency, which must be from 1 Hz to 1 THz.
     pub fn new(frequency: Hertz) -> Clock {

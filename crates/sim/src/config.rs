@@ -1,7 +1,7 @@
 //! Configuration structs: one row per parameter, with its type, valid range and default.
 
 use std::fmt::Display;
-use std::ops::{RangeInclusive, RangeToInclusive};
+use std::ops::{RangeFrom, RangeInclusive, RangeToInclusive};
 
 use crate::{BitsPerSec, Bytes, Hertz, Ps};
 
@@ -94,6 +94,16 @@ impl<T: PartialOrd + Display> Range<T> for RangeToInclusive<T> {
 
     fn description(&self) -> String {
         format!("at most {}", self.end)
+    }
+}
+
+impl<T: PartialOrd + Display> Range<T> for RangeFrom<T> {
+    fn has(&self, value: &T) -> bool {
+        self.contains(value)
+    }
+
+    fn description(&self) -> String {
+        format!("at least {}", self.start)
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::time::Ps;
 
 /// See the module. Requests must come in time order. Saved are the units in use; see [`Pool::resume`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pool {
     #[serde(skip)]
     free: u64,

@@ -2,6 +2,7 @@
 //! that holds it.
 
 use doorbell_core::{Core, PipelineConfig};
+use doorbell_memory::dram::Dram;
 use doorbell_memory::{MemoryConfig, MemorySystem, SingleHart};
 use doorbell_sim::{Bytes, Hertz, PhysAddr};
 use doorbell_trace::champsim::{self, Record};
@@ -30,7 +31,8 @@ fn record(register: u8, place: u64, lines: u64) -> Record {
 /// Cycles per link of a chase through `lines` lines that are in the caches.
 fn cycles_per_link(register: u8, lines: u64) -> f64 {
     let (config, clocks) = (MemoryConfig::default(), [Hertz(3_000_000_000)]);
-    let memory = MemorySystem::with_dram(&config, &clocks, PhysAddr(BASE), Bytes(16 << 20)).unwrap();
+    let dram = Dram::new(&config.dram);
+    let memory = MemorySystem::new(&config, &clocks, PhysAddr(BASE), Bytes(16 << 20), dram).unwrap();
     let (mut around, mut core) = (SingleHart(memory), Core::new(&PipelineConfig::default()));
     core.set_address_space(None);
     let records: Vec<Record> = (0..=4 * lines).map(|place| record(register, place, lines)).collect();

@@ -7,6 +7,7 @@ use doorbell_acceptance::micro::{self, Group, Row};
 use doorbell_bench::resolve;
 use doorbell_core::Core;
 use doorbell_machine::{KeptOps, Limits, Machine, Mode};
+use doorbell_memory::dram::Dram;
 use doorbell_memory::{MemorySystem, SingleHart};
 use doorbell_sim::{Bytes, CoreCycle, PhysAddr, Ps};
 use doorbell_trace::champsim;
@@ -239,11 +240,12 @@ fn recording_does_not_change_a_run_and_the_trace_replays_with_the_same_timing() 
         assert_eq!((plain.0, plain.1), (recorded.0, recorded.1), "{name}: recording does not change a run");
         assert_eq!(recorded.2.len() as u64, recorded.1, "{name}: one op per instruction");
         let records = champsim::records(&recorded.2, champsim::RegisterNumbers::Own);
-        let memory = MemorySystem::with_dram(
+        let memory = MemorySystem::new(
             &config.memory,
             &[config.core.frequency],
             PhysAddr(0x8000_0000),
             Bytes(256 << 20),
+            Dram::new(&config.memory.dram),
         );
         let mut core = Core::new(&config.pipeline);
         core.set_address_space(None);

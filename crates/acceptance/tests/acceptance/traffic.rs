@@ -35,7 +35,7 @@ fn send(machine: &mut Machine, traffic: &TrafficConfig) -> LoadGenStats {
     for _ in 0..1_000 {
         run_for(machine, Ps::from_ms(1));
         let generator = &machine.ports()[0].loadgen;
-        if generator.over_since().is_some() && generator.outstanding() == 0 {
+        if !generator.is_resolving() && !generator.is_sending() && generator.outstanding() == 0 {
             break;
         }
     }

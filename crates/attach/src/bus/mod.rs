@@ -27,16 +27,17 @@ use doorbell_pcie::path::{KINDS, PathStats, slot};
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
 use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{PhysAddr, Pool, Ps};
+use serde::{Deserialize, Serialize};
 
 use crate::config::{Chain, STAGES_MAX};
 use stage::{BusRequest, LATEST, Stage, Way};
 
-pub use state::BusState;
 pub use stats::{BusStats, StageStats};
 
 /// A chain of buses; see the module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Bus {
+    #[serde(skip)]
     chain: Chain,
     /// From the device to memory.
     stages: Vec<Stage>,
@@ -46,7 +47,7 @@ pub struct Bus {
     register_writes: Pool,
     kinds: [PathStats; KINDS.len()],
     stats: BusStats,
-    /// Current time of the machine, if the machine provides it.
+    /// Current time of the machine, if the machine provides it. Bookings that ended before it are dropped.
     present: Option<Ps>,
 }
 
@@ -56,12 +57,9 @@ impl Bus {
         let last = chain.stages.last().expect("a chain has a stage");
         Bus {
             stages: chain.stages.iter().map(Stage::new).collect(),
-            sent: Sent::default(),
             register_writes: Pool::new(last.buffer),
-            kinds: Default::default(),
-            stats: BusStats::default(),
-            present: None,
             chain: chain.clone(),
+            ..Bus::default()
         }
     }
 

@@ -1,6 +1,5 @@
 //! One bus of a chain, and the bridge at its end towards memory.
 
-use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{Calendar, Clock, FutureBookings, Pool, Ps};
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +20,11 @@ pub(super) enum Way {
 }
 
 /// One stage; see the module. Bookings are in cycles of its clock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Stage {
+    #[serde(skip)]
     pub config: StageConfig,
+    #[serde(skip)]
     clock: Clock,
     /// Up, and down if it has separate wires.
     wires: [Calendar; 2],
@@ -34,17 +35,6 @@ pub(super) struct Stage {
     /// Booked transfers of each direction.
     ahead: [FutureBookings; 2],
     pub stats: StageStats,
-}
-
-/// Saved state of a stage.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct StageState {
-    wires: [Calendar; 2],
-    last_request: [u64; 2],
-    /// Pools of reads and of write buffers.
-    pools: [Pool; 2],
-    ahead: [FutureBookings; 2],
-    stats: StageStats,
 }
 
 /// A read request on a bus. `since`: the cycle from which the read holds the bus, without split transactions.
@@ -59,13 +49,10 @@ impl Stage {
     pub fn new(config: &StageConfig) -> Stage {
         Stage {
             clock: Clock::new(config.clock),
-            wires: Default::default(),
-            last_request: [0; 2],
             reads: Pool::new(config.outstanding),
             buffer: Pool::new(config.buffer),
-            ahead: Default::default(),
-            stats: StageStats::default(),
             config: config.clone(),
+            ..Stage::default()
         }
     }
 
@@ -215,35 +202,18 @@ impl Stage {
         self.buffer.release(at, 1);
     }
 
-    pub fn save(&self) -> StageState {
-        StageState {
-            wires: self.wires.clone(),
-            last_request: self.last_request,
-            pools: [self.reads.clone(), self.buffer.clone()],
-            ahead: self.ahead.clone(),
-            stats: self.stats.clone(),
-        }
-    }
-
-    /// The stage with a saved state of the same configuration.
-    pub fn restored(&self, state: &StageState) -> Result<Stage, SnapshotError> {
-        let inconsistent = |problem| SnapshotError::Inconsistent { name: "bus".to_owned(), problem };
+    /// Continues a restored stage with this configuration.
+    pub fn resume(&mut self, config: &StageConfig) -> Result<(), String> {
+        (self.config, self.clock) = (config.clone(), Clock::new(config.clock));
         let latest = self.clock.edge_at_or_before(LATEST);
-        let ends = state.wires.iter().map(|wires| wires.end().0.max(wires.booked().0));
-        if ends.chain(state.last_request).any(|cycle| cycle > latest) {
-            return Err(inconsistent("a cycle is out of range".to_owned()));
+        let ends = self.wires.iter().map(|wires| wires.end().0.max(wires.booked()));
+        if ends.chain(self.last_request).any(|cycle| cycle > latest) {
+            return Err("a cycle is out of range".to_owned());
         }
-        if state.ahead.iter().any(|way| !way.is_consistent(LATEST)) {
-            return Err(inconsistent("the time of a transfer is out of range".to_owned()));
+        if self.ahead.iter().any(|way| !way.is_consistent(LATEST)) {
+            return Err("the time of a transfer is out of range".to_owned());
         }
-        let mut stage = Stage::new(&self.config);
-        [stage.reads, stage.buffer] = state.pools.clone();
-        stage.reads.resume(self.config.outstanding, LATEST).map_err(inconsistent)?;
-        stage.buffer.resume(self.config.buffer, LATEST).map_err(inconsistent)?;
-        stage.wires = state.wires.clone();
-        stage.last_request = state.last_request;
-        stage.ahead = state.ahead.clone();
-        stage.stats = state.stats.clone();
-        Ok(stage)
+        self.reads.resume(config.outstanding, LATEST)?;
+        self.buffer.resume(config.buffer, LATEST)
     }
 }

@@ -22,24 +22,24 @@ config! {
     #[serde(default, deny_unknown_fields)]
     pub struct MemcachedConfig {
         /// Number of keys, 1 to 10,000,000; up to 1,048,576 with Zipf popularity.
-        pub keys: u32 = 1_000,
+        pub keys: u32 [1..=KEYS_MAX] = 1_000,
         /// Bytes of each key with fixed lengths, 8B to 250B.
-        pub key: Bytes = Bytes(16),
+        pub key: Bytes [Bytes(KEY_MIN)..=Bytes(KEY_MAX)] = Bytes(16),
         /// Bytes of each value with fixed lengths, 1B to 1024B: a reply must fit one datagram.
-        pub value: Bytes = Bytes(64),
+        pub value: Bytes [Bytes(1)..=Bytes(VALUE_MAX)] = Bytes(64),
         /// Distribution of key and value lengths.
         pub lengths: Lengths = Lengths::Fixed,
         /// Popularity of the keys.
         pub popularity: Popularity = Popularity::Uniform,
         /// Share of requests that set a key to its value again instead of getting it, 0 to 1.
-        pub sets: Decimal = Decimal(0),
+        pub sets: Decimal [..=Decimal::ONE] = Decimal(0),
         /// Number of clients that send in turn, 1 to 1024, each from its own UDP port (`source_port` and
         /// following).
-        pub clients: u16 = 1,
+        pub clients: u16 [1..=CLIENTS_MAX] = 1,
         /// Number of servers that share the keys, 1 to 16: key N is on UDP port `destination_port` + N modulo
         /// `shards`.
         #[serde(skip_serializing_if = "is_one")]
-        pub shards: u16 = 1,
+        pub shards: u16 [1..=SHARDS_MAX] = 1,
     }
 }
 
@@ -127,40 +127,26 @@ const SET_SALT: u64 = 0x510e_527f_ade6_82d1;
 const MEAN_POINTS: u64 = 4096;
 
 impl MemcachedConfig {
-    /// The first error in the configuration, with its key.
-    pub(crate) fn problem(&self) -> Option<String> {
-        let ranges = [
-            ("keys", u64::from(self.keys), 1, u64::from(KEYS_MAX)),
-            ("key", self.key.0, KEY_MIN, KEY_MAX),
-            ("value", self.value.0, 1, VALUE_MAX),
-            ("clients", u64::from(self.clients), 1, u64::from(CLIENTS_MAX)),
-            ("shards", u64::from(self.shards), 1, u64::from(SHARDS_MAX)),
-        ];
-        for (name, given, least, most) in ranges {
-            if !(least..=most).contains(&given) {
-                return Some(format!("{name} = {given} is out of range; it must be from {least} to {most}"));
-            }
-        }
-        if self.sets > Decimal::ONE {
-            return Some(format!("sets = {} is out of range; it must be from 0 to 1", self.sets));
-        }
+    /// Checks every value.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        self.check_ranges()?;
         if let Lengths::Zipf { from, to, skew } = self.lengths
             && (from.0 < KEY_MIN || to < from || to.0 > KEY_MAX || skew > SKEW_MAX)
         {
-            return Some(format!(
+            return Err(format!(
                 "lengths = zipf from \"{from}\" to \"{to}\" with skew = {skew} is out of range; lengths must be from \"8B\" to \
                  \"250B\" and skew from 0 to 10"
             ));
         }
         match self.popularity {
             Popularity::Zipf { skew } if skew > SKEW_MAX => {
-                Some(format!("popularity = zipf with skew = {skew} is out of range; it must be from 0 to 10"))
+                Err(format!("popularity = zipf with skew = {skew} is out of range; it must be from 0 to 10"))
             }
-            Popularity::Zipf { .. } if self.keys > ZIPF_KEYS_MAX => Some(format!(
+            Popularity::Zipf { .. } if self.keys > ZIPF_KEYS_MAX => Err(format!(
                 "keys = {} is too large for Zipf popularity; the maximum is {ZIPF_KEYS_MAX}",
                 self.keys
             )),
-            _ => None,
+            _ => Ok(()),
         }
     }
 

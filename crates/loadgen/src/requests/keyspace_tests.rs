@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 fn space(text: &str) -> Keyspace {
     let config: MemcachedConfig = toml::from_str(text).unwrap();
-    assert_eq!(config.problem(), None);
+    assert_eq!(config.validate(), Ok(()));
     assert_eq!(toml::from_str::<MemcachedConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
     Keyspace::new(&config, 3, 0x1234_5678)
 }
@@ -87,7 +87,7 @@ fn popularity_and_set_share_match_the_configuration() {
 fn errors_name_out_of_range_values() {
     for (text, part) in [
         ("keys = 0", "keys"),
-        ("key = \"7B\"", "key = 7"),
+        ("key = \"7B\"", "key is 7"),
         ("key = \"251B\"", "key"),
         ("value = \"1025B\"", "value"),
         ("clients = 0", "clients"),
@@ -99,7 +99,7 @@ fn errors_name_out_of_range_values() {
         ("keys = 2000000\npopularity = { zipf = { skew = 1 } }", "keys"),
     ] {
         let config: MemcachedConfig = toml::from_str(text).unwrap();
-        let problem = config.problem().expect(text);
+        let problem = config.validate().expect_err(text);
         assert!(problem.contains(part), "{text}: {problem}");
     }
 }

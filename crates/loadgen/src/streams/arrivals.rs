@@ -7,6 +7,7 @@
 //! every platform.
 
 use doorbell_sim::Ps;
+use doorbell_sim::config::{OutOfRange, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,20 +103,13 @@ pub(crate) const FRACTION_BITS: u32 = 40;
 const SECOND: u64 = 0x6a09_e667_f3bc_c909;
 
 impl Spacing {
-    /// The first error in the configuration, with its key.
-    pub(crate) fn problem(self) -> Option<String> {
-        let out = |key: &str, value: Decimal, from: &str, to: &str| {
-            Some(format!("{key} = {value} is out of range; it must be from {from} to {to}"))
-        };
+    /// Checks every value.
+    pub(crate) fn validate(self) -> Result<(), OutOfRange> {
         match self {
-            Spacing::Uniform { spread } if spread > Decimal::ONE => out("spread", spread, "0", "1"),
-            Spacing::Lognormal { sigma } if sigma == Decimal(0) || sigma > Decimal(5_000_000) => {
-                out("sigma", sigma, "0.000001", "5")
-            }
-            Spacing::Pareto { shape } if !(Decimal(1_050_000)..=Decimal(100_000_000)).contains(&shape) => {
-                out("shape", shape, "1.05", "100")
-            }
-            _ => None,
+            Spacing::Uniform { spread } => check("spread", &spread, ..=Decimal::ONE),
+            Spacing::Lognormal { sigma } => check("sigma", &sigma, Decimal(1)..=Decimal(5_000_000)),
+            Spacing::Pareto { shape } => check("shape", &shape, Decimal(1_050_000)..=Decimal(100_000_000)),
+            Spacing::Constant | Spacing::Poisson => Ok(()),
         }
     }
 
@@ -164,21 +158,20 @@ impl Arrivals {
         }
     }
 
-    /// The first error in the configuration, with its key.
-    pub(crate) fn problem(self) -> Option<String> {
-        let own = match self {
-            Arrivals::OnOff { on: Ps(0), .. } => Some("on is zero; nothing would be sent".to_owned()),
+    /// Checks every value.
+    pub(crate) fn validate(self) -> Result<(), String> {
+        match self {
+            Arrivals::OnOff { on: Ps(0), .. } => return Err("on is zero; nothing would be sent".to_owned()),
             Arrivals::OnOff { on, off, lengths, .. } => {
-                let too_long = on.0.saturating_add(off.0) > 1_000 * Ps::PER_SECOND;
-                let long = too_long.then(|| "on and off together exceed \"1000s\"".to_owned());
-                long.or_else(|| lengths.problem().map(|problem| format!("lengths: {problem}")))
+                if on.0.saturating_add(off.0) > 1_000 * Ps::PER_SECOND {
+                    return Err("on and off together exceed \"1000s\"".to_owned());
+                }
+                lengths.validate().map_err(|problem| format!("lengths: {problem}"))?;
             }
-            Arrivals::Bursts { frames, .. } if !(2..=1 << 20).contains(&frames) => {
-                Some(format!("frames = {frames} is out of range; it must be from 2 to 1048576"))
-            }
-            _ => None,
-        };
-        own.or_else(|| self.spacing().problem())
+            Arrivals::Bursts { frames, .. } => check("frames", &frames, 2..=1 << 20)?,
+            _ => {}
+        }
+        Ok(self.spacing().validate()?)
     }
 }
 

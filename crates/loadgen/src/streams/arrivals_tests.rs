@@ -111,7 +111,7 @@ fn jittered_frames_are_uniform_within_their_slots() {
     let link = LinkConfig::default();
     let pacing = Pacing::new(Ps::ZERO, Rate::Frames(1_000_000), 60, &link);
     let profile = RateProfile { begin: pacing, ramp: None, stamps: None };
-    let mut clock = Clock::new(profile, Arrivals::Jitter, KEY, (None, None), link.rate.0);
+    let mut clock = Clock::new(profile, Arrivals::Jitter, KEY, None, None, link.rate.0);
     clock.begin(Ps::ZERO);
     let mut places = Vec::new();
     for number in 0..100_000 {

@@ -101,7 +101,8 @@ impl Clock {
         profile: RateProfile,
         arrivals: Arrivals,
         key: u64,
-        (frames, duration): (Option<u64>, Option<Ps>),
+        frames: Option<u64>,
+        duration: Option<Ps>,
         line: u64,
     ) -> Clock {
         let (frames, duration) = (frames.unwrap_or(u64::MAX), duration.unwrap_or(Ps::MAX));

@@ -13,7 +13,7 @@ fn pacing(rate: &str) -> Pacing {
 fn clock(rate: &str, arrivals: Arrivals) -> Clock {
     let profile = RateProfile { begin: pacing(rate), ramp: None, stamps: None };
     let mut clock =
-        Clock::new(profile, arrivals, 0x0123_4567_89ab_cdef, (None, None), LinkConfig::default().rate.0);
+        Clock::new(profile, arrivals, 0x0123_4567_89ab_cdef, None, None, LinkConfig::default().rate.0);
     clock.begin(Ps::ZERO);
     clock
 }
@@ -132,7 +132,7 @@ fn ramp_matches_the_integral_of_the_rate_and_ends_exactly() {
             ramp: Some(RampProfile { over: Ps::from_ms(1), after: pacing(to) }),
             stamps: None,
         };
-        let mut clock = Clock::new(profile, Arrivals::Constant, 1, (None, None), 1);
+        let mut clock = Clock::new(profile, Arrivals::Constant, 1, None, None, 1);
         clock.begin(Ps::ZERO);
         clock
     };
@@ -156,10 +156,10 @@ fn ramp_matches_the_integral_of_the_rate_and_ends_exactly() {
 #[test]
 fn stream_ends_after_its_frames_or_duration() {
     let profile = RateProfile { begin: pacing("1Mpps"), ramp: None, stamps: None };
-    for (ends, sent) in
-        [((Some(5), None), 5), ((None, Some(Ps::from_us(7))), 7), ((Some(9), Some(Ps::from_us(3))), 3)]
+    for (frames, duration, sent) in
+        [(Some(5), None, 5), (None, Some(Ps::from_us(7)), 7), (Some(9), Some(Ps::from_us(3)), 3)]
     {
-        let mut clock = Clock::new(profile.clone(), Arrivals::Constant, 1, ends, 1);
+        let mut clock = Clock::new(profile.clone(), Arrivals::Constant, 1, frames, duration, 1);
         clock.begin(Ps::from_us(10));
         let times = dues(clock, 20);
         assert_eq!(times.iter().filter(|due| **due != Ps::MAX).count(), sent);
@@ -197,7 +197,7 @@ proptest! {
     ) {
         let ramp = to.map(|to| RampProfile { over: Ps::from_us(300), after: pacing(to) });
         let profile = RateProfile { begin: pacing(rate), ramp, stamps: None };
-        let new = || Clock::new(profile.clone(), arrivals, 7, (None, None), 100_000_000_000);
+        let new = || Clock::new(profile.clone(), arrivals, 7, None, None, 100_000_000_000);
         let mut clock = new();
         clock.begin(Ps::from_ns(5));
         let mut before = Ps::ZERO;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 
+use doorbell_sim::config::check;
 use doorbell_sim::{Bytes, Ps, config};
 use doorbell_wire::MacAddr;
 use etherparse::{Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
@@ -41,9 +42,9 @@ config! {
         /// Transport layer.
         pub transport: Transport = Transport::default(),
         /// Differentiated services code point, 0 to 63.
-        pub dscp: u8 = 0,
+        pub dscp: u8 [..=63] = 0,
         /// Time to live or hop limit, 2 to 255.
-        pub ttl: u8 = 64,
+        pub ttl: u8 [2..] = 64,
         /// Source MAC address; the generator's if not set.
         pub source: Option<MacAddr> = None,
         /// Destination MAC address; that of the generator's NIC if not set.
@@ -204,62 +205,56 @@ impl StreamConfig {
         self.sweeps.iter().fold(1, |flows, sweep| flows.saturating_mul(sweep.count))
     }
 
-    /// The first error in the configuration, with its key.
-    pub(crate) fn problem(&self) -> Option<String> {
+    /// Checks every value.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        self.check_ranges()?;
         match self.capture {
-            Some(_) => self.replay_problem(),
-            None if self.replay.is_some() => Some("replay needs a capture file; set capture".into()),
-            None => self.headers_problem().or_else(|| self.sizes_problem()),
+            Some(_) => self.check_replay()?,
+            None if self.replay.is_some() => return Err("replay needs a capture file; set capture".into()),
+            None => {
+                self.check_headers()?;
+                self.check_sizes()?;
+            }
         }
-        .or_else(|| self.rate_problem())
+        self.check_rate()
     }
 
-    fn headers_problem(&self) -> Option<String> {
+    fn check_headers(&self) -> Result<(), String> {
         if self.vlans.len() > VLANS_MAX {
-            return Some(format!("vlans has {} tags; a frame has at most {VLANS_MAX}", self.vlans.len()));
+            return Err(format!("vlans has {} tags; a frame has at most {VLANS_MAX}", self.vlans.len()));
         }
         for Vlan { id, priority } in &self.vlans {
             if u64::from(*id) > VLAN_ID_MAX || *priority > 7 {
-                return Some(format!(
+                return Err(format!(
                     "vlans: id = {id} and priority = {priority} must be from 0 to 4094 and from 0 to 7"
                 ));
             }
         }
         if !self.addresses_are_of(self.network()) {
-            return Some(
+            return Err(
                 "source_ip and destination_ip must be of one version, that of network if it is given".into(),
             );
         }
         if self.source.is_some_and(MacAddr::is_group) {
-            return Some("source is a group address; use an address whose first byte is even".into());
-        }
-        if self.dscp > 63 {
-            return Some(format!("dscp = {} is out of range; it must be from 0 to 63", self.dscp));
-        }
-        if self.ttl < 2 {
-            return Some(format!("ttl = {} is out of range; it must be from 2 to 255", self.ttl));
+            return Err("source is a group address; use an address whose first byte is even".into());
         }
         let is_ipv6 = self.network() == Network::Ipv6;
         for (place, sweep) in self.sweeps.iter().enumerate() {
-            let at = |problem: String| Some(format!("sweeps[{place}]: {problem}"));
-            if let Some(problem) = sweep.problem(is_ipv6) {
-                return at(problem);
-            }
+            let at = |problem: &str| format!("sweeps[{place}]: {problem}");
+            sweep.validate(is_ipv6).map_err(|problem| at(&problem))?;
             if self.sweeps[..place].iter().any(|other| other.field == sweep.field) {
-                return at("field has another sweep; remove one".into());
+                return Err(at("field has another sweep; remove one"));
             }
             if sweep.field == Field::Vlan {
-                let Some(tag) = self.vlans.last() else {
-                    return at("field = \"vlan\" needs a tag in vlans".into());
-                };
+                let tag = self.vlans.last().ok_or_else(|| at("field = \"vlan\" needs a tag in vlans"))?;
                 if u64::from(tag.id) + (sweep.count - 1) * sweep.step > VLAN_ID_MAX
                     || sweep.order == super::sweep::Order::Decrement
                 {
-                    return at("VLAN IDs must increment from the tag's own ID up to at most 4094".into());
+                    return Err(at("VLAN IDs must increment from the tag's own ID up to at most 4094"));
                 }
             }
         }
-        None
+        Ok(())
     }
 
     /// The timing of a capture; none without a capture.
@@ -270,7 +265,7 @@ impl StreamConfig {
     }
 
     /// Settings of generated frames do not apply to a capture.
-    fn replay_problem(&self) -> Option<String> {
+    fn check_replay(&self) -> Result<(), String> {
         let frames = StreamConfig::default();
         let frame_keys = [
             ("size", self.size != frames.size || self.size_order != frames.size_order),
@@ -287,57 +282,59 @@ impl StreamConfig {
             ("sweeps", !self.sweeps.is_empty()),
         ];
         if let Some((key, _)) = frame_keys.into_iter().find(|(_, given)| *given) {
-            return Some(format!(
+            return Err(format!(
                 "{key} applies to generated frames only; remove it, or see replay for captures"
             ));
         }
         if self.timing() == Some(Timing::Stamps) && (self.ramp.is_some() || self.arrivals.is_some()) {
-            return Some(
+            return Err(
                 "arrivals and ramp need replay = { timing = \"rate\" }; with timing = \"stamps\" the capture determines them"
                     .into(),
             );
         }
         if self.source.is_some_and(MacAddr::is_group) {
-            return Some("source is a group address; use an address whose first byte is even".into());
+            return Err("source is a group address; use an address whose first byte is even".into());
         }
-        self.replay.as_ref().and_then(ReplayConfig::problem)
+        self.replay.as_ref().map_or(Ok(()), ReplayConfig::validate)
     }
 
-    fn sizes_problem(&self) -> Option<String> {
+    fn check_sizes(&self) -> Result<(), String> {
         let least = self.size_min();
         let sizes = || self.size.parts().iter().map(|(_, size)| *size);
         if let Some(size) = sizes().find(|size| *size < least) {
-            return Some(format!(
+            return Err(format!(
                 "size: \"{size}\" is too small; headers, signature and FCS of this stream take \"{least}\""
             ));
         }
-        let large = sizes().find(|size| size.0 > FRAME_SIZE_MAX)?;
-        Some(format!("size: \"{large}\" is too large; a frame has at most \"16KiB\" (with FCS)"))
+        match sizes().find(|size| size.0 > FRAME_SIZE_MAX) {
+            Some(size) => {
+                Err(format!("size: \"{size}\" is too large; a frame has at most \"16KiB\" (with FCS)"))
+            }
+            None => Ok(()),
+        }
     }
 
-    fn rate_problem(&self) -> Option<String> {
+    fn check_rate(&self) -> Result<(), String> {
         if let Some(ramp) = &self.ramp {
-            if !(Ps(1_000)..=RAMP_MAX).contains(&ramp.over) {
-                return Some("ramp.over is out of range; it must be from \"1ns\" to \"1000s\"".into());
-            }
+            check("ramp.over", &ramp.over, Ps(1_000)..=RAMP_MAX)?;
             if matches!(ramp.to, Rate::Times(_)) {
-                return Some(format!(
+                return Err(format!(
                     "ramp.to = \"{}\" needs a base rate; give an absolute rate such as \"5Mpps\"",
                     ramp.to
                 ));
             }
         }
         if matches!(self.rate, Rate::Times(_)) {
-            return Some(format!(
+            return Err(format!(
                 "rate = \"{}\" needs a base rate; give an absolute rate such as \"5Mpps\"",
                 self.rate
             ));
         }
         if self.frames == Some(0) || self.duration == Some(Ps::ZERO) {
-            return Some("frames or duration is zero, so nothing would be sent; remove it".into());
+            return Err("frames or duration is zero, so nothing would be sent; remove it".into());
         }
-        let arrivals = self.arrivals.and_then(Arrivals::problem);
-        arrivals.map(|problem| format!("arrivals: {problem}"))
+        let arrivals = self.arrivals.map_or(Ok(()), Arrivals::validate);
+        arrivals.map_err(|problem| format!("arrivals: {problem}"))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use doorbell_sim::config::Parameter;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -20,6 +21,14 @@ impl Decimal {
     /// The number.
     pub fn value(self) -> f64 {
         self.0 as f64 / Self::SCALE as f64
+    }
+}
+
+impl Parameter for Decimal {
+    type Value = Decimal;
+
+    fn configured(&self) -> Option<&Decimal> {
+        Some(self)
     }
 }
 

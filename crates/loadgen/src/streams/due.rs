@@ -18,7 +18,8 @@ impl DueTimes {
     pub fn new(
         rate: Rate,
         arrivals: Arrivals,
-        (frame_len, begin): (usize, Ps),
+        frame_len: usize,
+        begin: Ps,
         key: u64,
         link: &LinkConfig,
     ) -> Result<DueTimes, String> {
@@ -27,12 +28,10 @@ impl DueTimes {
                 "\"{rate}\" needs a base rate; give an absolute rate such as 5Mpps, 10Gbps or 40%"
             ));
         }
-        if let Some(problem) = arrivals.problem() {
-            return Err(problem);
-        }
+        arrivals.validate()?;
         let profile =
             RateProfile { begin: Pacing::new(Ps::ZERO, rate, frame_len, link), ramp: None, stamps: None };
-        let mut clock = Clock::new(profile, arrivals, hash(key), (None, None), link.rate.0);
+        let mut clock = Clock::new(profile, arrivals, hash(key), None, None, link.rate.0);
         clock.begin(begin);
         Ok(DueTimes(clock))
     }
@@ -56,7 +55,7 @@ mod tests {
     fn due_times_follow_rate_and_arrival_process() {
         let link = LinkConfig::default();
         let times = |arrivals, key| {
-            let mut due = DueTimes::new("2Mpps".parse().unwrap(), arrivals, (60, Ps(7)), key, &link).unwrap();
+            let mut due = DueTimes::new("2Mpps".parse().unwrap(), arrivals, 60, Ps(7), key, &link).unwrap();
             let mut times = Vec::new();
             for _ in 0..10_000 {
                 times.push(due.next_due().0);
@@ -76,7 +75,7 @@ mod tests {
     #[test]
     fn relative_rate_is_refused() {
         let refused =
-            DueTimes::new(Rate::Times(2_000_000), Arrivals::Constant, (60, Ps(0)), 1, &LinkConfig::default());
+            DueTimes::new(Rate::Times(2_000_000), Arrivals::Constant, 60, Ps(0), 1, &LinkConfig::default());
         assert!(refused.unwrap_err().contains("5Mpps"));
     }
 }

@@ -116,7 +116,8 @@ impl Lane {
                 profile,
                 traffic.arrivals,
                 clock_key(stream_key(key, 1)),
-                (None, None),
+                None,
+                None,
                 link.rate.0,
             ),
             start_after: Ps::ZERO,
@@ -160,7 +161,7 @@ fn lanes(
     let lane =
         |((((stream, profile), replay), flows), place): ((((&StreamConfig, _), Option<_>), u64), u64)| {
             let own_key = stream_key(key, place);
-            let ends = (frames_at_most(stream, replay.as_deref()), stream.duration);
+            let frames = frames_at_most(stream, replay.as_deref());
             let made = || FrameMaker::of_stream(traffic, stream, generator, key, own_key);
             Lane {
                 source: replay.map_or_else(|| Source::Generated(made()), Source::Replay),
@@ -168,7 +169,8 @@ fn lanes(
                     profile,
                     stream.arrivals.unwrap_or(traffic.arrivals),
                     clock_key(own_key),
-                    ends,
+                    frames,
+                    stream.duration,
                     link.rate.0,
                 ),
                 start_after: stream.start_after,

@@ -82,10 +82,8 @@ impl Replay {
             ..ReplayStats::default()
         };
         let of_traffic = |address: MacAddr| (config.stations == Stations::Traffic).then_some(address);
-        let stations = (
-            stream.destination.or(of_traffic(traffic.destination)),
-            stream.source.or(of_traffic(traffic.source)),
-        );
+        let destination = stream.destination.or(of_traffic(traffic.destination));
+        let source = stream.source.or(of_traffic(traffic.source));
         let (mut packets, mut first, mut last) = (Vec::new(), None, 0u128);
         for packet in capture.packets {
             let (at, synthetic_header) = (packet.at, packet.synthetic_header);
@@ -96,7 +94,9 @@ impl Replay {
             if let Some(made) = synthetic_header {
                 put_header(&mut bytes, made, &config, traffic);
             }
-            let Some(bytes) = filter_and_rewrite(bytes, stations, &config, &mut stats) else { continue };
+            let Some(bytes) = filter_and_rewrite(bytes, destination, source, &config, &mut stats) else {
+                continue;
+            };
             stats.header_made += u64::from(synthetic_header.is_some());
             stats.backward += u64::from(at < last);
             last = last.max(at);
@@ -216,7 +216,8 @@ fn resize_packet(
 /// Rewrites the packet's addresses; none if the filter excludes it.
 fn filter_and_rewrite(
     mut bytes: Vec<u8>,
-    (destination, source): (Option<MacAddr>, Option<MacAddr>),
+    destination: Option<MacAddr>,
+    source: Option<MacAddr>,
     config: &ReplayConfig,
     stats: &mut ReplayStats,
 ) -> Option<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! Configuration of a capture replay, and packet selection.
 
-use doorbell_sim::{Bytes, Frame, config};
+use doorbell_sim::{Bytes, config};
 use doorbell_wire::MacAddr;
 use etherparse::EtherType;
 use schemars::JsonSchema;
@@ -18,7 +18,7 @@ config! {
         /// Source of the packets' due times.
         pub timing: Timing = Timing::default(),
         /// Speed relative to the timestamps, 0.000001 to 1000000.
-        pub speed: Decimal = Decimal::ONE,
+        pub speed: Decimal [Decimal(1)..=Decimal(1_000_000_000_000)] = Decimal::ONE,
         /// Number of passes over the capture; 0 repeats it until another limit ends the stream.
         pub times: u64 = 1,
         /// Source of the MAC addresses, unless the stream sets its own.
@@ -32,7 +32,7 @@ config! {
         /// Handling of truncated packets.
         pub truncated: Truncated = Truncated::default(),
         /// Skips packets with more bytes, FCS included, 64 B to 16 KiB.
-        pub largest: Bytes = Bytes(FRAME_SIZE_MAX),
+        pub largest: Bytes [Bytes(64)..=Bytes(FRAME_SIZE_MAX)] = Bytes(FRAME_SIZE_MAX),
         /// Sends only packets that match all conditions given here.
         pub only: Filter = Filter::default(),
     }
@@ -130,31 +130,16 @@ impl Filter {
 }
 
 impl ReplayConfig {
-    /// The first error in the configuration, with its key.
-    pub(crate) fn problem(&self) -> Option<String> {
-        if !(Decimal(1)..=Decimal(1_000_000_000_000)).contains(&self.speed) {
-            return Some(format!(
-                "replay.speed = {} is out of range; it must be from 0.000001 to 1000000",
-                self.speed
-            ));
-        }
-        if !(Frame::MIN_BYTES_WITH_FCS as u64..=FRAME_SIZE_MAX).contains(&self.largest.0) {
-            return Some(format!(
-                "replay.largest = \"{}\" is out of range; it must be from \"64B\" to \"16KiB\"",
-                self.largest
-            ));
-        }
+    /// Checks every value.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        self.check_ranges().map_err(|error| format!("replay.{error}"))?;
         if self.ethernet.source.is_some_and(MacAddr::is_group) {
-            return Some(
-                "replay.ethernet.source is a group address; use an address whose first byte is even"
-                    .to_owned(),
-            );
+            return Err("replay.ethernet.source is a group address; use an address whose first byte is even"
+                .to_owned());
         }
         if self.timing == Timing::Rate && self.speed != Decimal::ONE {
-            return Some(
-                "replay.speed needs timing = \"stamps\"; with timing = \"rate\", set rate".to_owned(),
-            );
+            return Err("replay.speed needs timing = \"stamps\"; with timing = \"rate\", set rate".to_owned());
         }
-        None
+        Ok(())
     }
 }

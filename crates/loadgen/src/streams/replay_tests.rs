@@ -396,10 +396,10 @@ fn settings_in_conflict_with_a_capture_are_refused_by_key() {
             "replay = { ethernet = { source = \"01:00:00:00:00:01\" } }",
             "replay.ethernet.source is a group address",
         ),
-        ("replay = { speed = 0 }", "replay.speed = 0"),
+        ("replay = { speed = 0 }", "replay.speed is 0"),
         ("replay = { speed = 2, timing = \"rate\" }", "replay.speed needs timing"),
-        ("replay = { largest = \"20KiB\" }", "replay.largest = \"20KiB\""),
-        ("arrivals = { pareto = { shape = 1 } }\nreplay = { timing = \"rate\" }", "arrivals: shape = 1"),
+        ("replay = { largest = \"20KiB\" }", "replay.largest is 20KiB"),
+        ("arrivals = { pareto = { shape = 1 } }\nreplay = { timing = \"rate\" }", "arrivals: shape is 1"),
     ] {
         let traffic: TrafficConfig =
             toml::from_str(&format!("[[streams]]\ncapture = \"x\"\n{stream}")).unwrap();

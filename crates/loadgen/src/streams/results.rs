@@ -82,7 +82,7 @@ impl StreamResults {
         self.flow(flow).into_iter().for_each(|flow| flow.corrupt += 1);
     }
 
-    pub(crate) fn on_reordered(&mut self, (in_stream, in_flow): (bool, bool), flow: Option<usize>) {
+    pub(crate) fn on_reordered(&mut self, in_stream: bool, in_flow: bool, flow: Option<usize>) {
         self.reordered += u64::from(in_stream);
         self.flow(flow).into_iter().for_each(|flow| flow.reordered += u64::from(in_flow));
     }

@@ -4,6 +4,7 @@
 //! Zipf's law (value k, counted from 1, has a probability proportional to 1/k^skew) uses the alias method of
 //! Walker and Vose: one random number and one look-up per draw. The table is computed once, with `libm`.
 
+use doorbell_sim::config::check;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -94,28 +95,25 @@ impl SweepConfig {
         SweepConfig { field, count, step: 1, order: Order::Increment, every: 1 }
     }
 
-    /// The first error in the configuration, with its key.
-    pub(crate) fn problem(&self, is_ipv6: bool) -> Option<String> {
+    /// Checks every value.
+    pub(crate) fn validate(&self, is_ipv6: bool) -> Result<(), String> {
         let most = self.field.capacity(is_ipv6);
-        let zero = [("count", self.count), ("step", self.step), ("every", self.every)];
-        if let Some((key, _)) = zero.into_iter().find(|(_, value)| *value == 0) {
-            return Some(format!("{key} is zero; it must be at least 1"));
+        for (key, value) in [("count", self.count), ("step", self.step), ("every", self.every)] {
+            check(key, &value, 1..)?;
         }
         if (self.count - 1).checked_mul(self.step).is_none_or(|span| span >= most) {
-            return Some(format!(
+            return Err(format!(
                 "count = {} with step = {} exceeds the field's {most} values; reduce count or step",
                 self.count, self.step
             ));
         }
         match self.order {
-            Order::Zipf { skew } if skew > SKEW_MAX => {
-                Some(format!("skew = {skew} is out of range; it must be from 0 to 10"))
-            }
-            Order::Zipf { .. } if self.count > ZIPF_COUNT_MAX => Some(format!(
+            Order::Zipf { .. } if self.count > ZIPF_COUNT_MAX => Err(format!(
                 "count = {} is too large for Zipf's law; the maximum is {ZIPF_COUNT_MAX}",
                 self.count
             )),
-            _ => None,
+            Order::Zipf { skew } => Ok(check("skew", &skew, ..=SKEW_MAX)?),
+            _ => Ok(()),
         }
     }
 }

@@ -63,12 +63,12 @@ const ZIPF: [u64; 8] = [7, 0, 25, 158, 0, 69, 0, 18];
 fn sweep_that_exceeds_its_field_is_refused() {
     let upwards = |field, count, step| SweepConfig { step, ..SweepConfig::upwards(field, count) };
     for (config, part) in [
-        (upwards(Field::SourcePort, 0, 1), "count is zero"),
-        (upwards(Field::SourcePort, 5, 0), "step is zero"),
+        (upwards(Field::SourcePort, 0, 1), "count is 0"),
+        (upwards(Field::SourcePort, 5, 0), "step is 0"),
         (upwards(Field::SourcePort, 65_537, 1), "65536 values"),
         (upwards(Field::DestinationPort, 2, 65_536), "65536 values"),
         (upwards(Field::SourceIp, u64::MAX, u64::MAX), "4294967296 values"),
-        (SweepConfig { every: 0, ..upwards(Field::SourceMac, 2, 1) }, "every is zero"),
+        (SweepConfig { every: 0, ..upwards(Field::SourceMac, 2, 1) }, "every is 0"),
         (
             SweepConfig { order: Order::Zipf { skew: Decimal(10_000_001) }, ..upwards(Field::Vlan, 2, 1) },
             "skew",
@@ -81,9 +81,9 @@ fn sweep_that_exceeds_its_field_is_refused() {
             "1048576",
         ),
     ] {
-        let problem = config.problem(false).unwrap();
+        let problem = config.validate(false).unwrap_err();
         assert!(problem.contains(part), "{problem}");
     }
-    assert_eq!(upwards(Field::SourcePort, 65_536, 1).problem(false), None);
-    assert_eq!(upwards(Field::SourceIp, 1 << 32, 1).problem(false), None);
+    assert_eq!(upwards(Field::SourcePort, 65_536, 1).validate(false), Ok(()));
+    assert_eq!(upwards(Field::SourceIp, 1 << 32, 1).validate(false), Ok(()));
 }

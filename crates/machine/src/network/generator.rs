@@ -75,7 +75,8 @@ impl WirePort for GeneratorPorts<'_> {
 impl Generator {
     /// Builds an idle generator; `index` is its number in the network.
     pub(crate) fn new(
-        (index, name): (usize, &str),
+        index: usize,
+        name: &str,
         config: &LoadGenConfig,
         link: LinkConfig,
         seed: u64,

@@ -104,7 +104,7 @@ impl Network {
         }
         for (index, (name, generator)) in config.generators.iter().enumerate() {
             let link = fabric.links_of(&config, members.len()).pop().expect("a generator has a link");
-            members.push(Member::Generator(Box::new(Generator::new((index, name), generator, link, seed)?)));
+            members.push(Member::Generator(Box::new(Generator::new(index, name, generator, link, seed)?)));
         }
         Ok(Network { config, members, fabric, threads: 1 })
     }

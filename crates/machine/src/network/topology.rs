@@ -153,7 +153,7 @@ impl NetworkConfig {
             node.validate().map_err(|error| prefix_key(&format!("node.{name}"), error))?;
         }
         for (name, switch) in &self.switches {
-            switch.validate().map_err(|error| prefix_key(&format!("switch.{name}"), error))?;
+            switch.validate(&format!("switch.{name}"))?;
         }
         for (name, generator) in &self.generators {
             generator.validate().map_err(|error| ConfigError::new(format!("generator.{name}"), error))?;

@@ -105,7 +105,7 @@ impl DeviceReplay {
     }
 
     /// Starts at the trace's first event, at the planned pace if `at_pace`, else as recorded.
-    fn begin(&mut self, at_pace: bool) -> Result<(), PlaybackError> {
+    pub fn begin(&mut self, at_pace: bool) -> Result<(), PlaybackError> {
         self.pending = Pending::new(self.harts);
         self.unseen = vec![VecDeque::new(); self.harts];
         self.skipped_sleeps = vec![VecDeque::new(); self.harts];
@@ -131,11 +131,6 @@ impl DeviceReplay {
             self.refresh(of);
         }
         Ok(())
-    }
-
-    /// Replays the trace as recorded until it starts over.
-    pub fn replay_as_recorded(&mut self) -> Result<(), PlaybackError> {
-        self.begin(false)
     }
 
     /// Restarts the trace at `now`.

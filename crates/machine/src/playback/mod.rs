@@ -194,7 +194,7 @@ impl Player {
     /// Plays the first trace as recorded in warming mode, to train caches and predictors, until
     /// [`restart`](Player::restart). To be called before anything is played.
     pub fn begin_warming_pass(&mut self) -> Result<(), PlaybackError> {
-        self.replays[0].replay_as_recorded().map_err(|error| self.with_trace_name(0, error))?;
+        self.replays[0].begin(false).map_err(|error| self.with_trace_name(0, error))?;
         (0..self.replays[0].harts).for_each(|hart| self.note_skipped_sleep(hart));
         self.set_mode(Mode::Warming);
         Ok(())
@@ -283,8 +283,8 @@ impl Player {
                     let stepped = self.step(hart).and_then(|()| self.run_single_hart(instructions));
                     stepped.map_err(|error| self.with_trace_name(self.replay_of[hart], error))?;
                 }
-                (_, Some((event, replay))) => {
-                    self.run_event(replay, event).map_err(|error| self.with_trace_name(replay, error))?;
+                (_, Some(((at, order), replay))) => {
+                    self.run_event(replay, at, order).map_err(|error| self.with_trace_name(replay, error))?;
                 }
                 _ if self.replays.iter_mut().any(DeviceReplay::force_progress) => {}
                 _ => return Err(self.deadlock_error()),
@@ -386,7 +386,7 @@ impl Player {
             Wait::No => {}
             // The write has not started: earlier events run first.
             Wait::NotStarted => match replay.next_event_of(hart - replay.first) {
-                Some(event) if !replay.is_paced() => return self.run_event(number, event),
+                Some((at, order)) if !replay.is_paced() => return self.run_event(number, at, order),
                 _ => {
                     self.blocked[hart] = true;
                     self.timing.source_sleeps(hart);

@@ -37,6 +37,7 @@ impl Buffers {
 }
 
 /// Pairing during a rate-controlled replay.
+#[derive(Default)]
 pub(super) struct Answers {
     pairs: bool,
     by_address: bool,
@@ -60,13 +61,10 @@ impl Answers {
         Answers {
             pairs: has_all && survey.pairing_problem().is_none(),
             by_address: survey.pairs.are_by_address(),
-            buffers: Buffers::default(),
-            requests: VecDeque::new(),
             read_before: survey.devices.values().map(DeviceSurvey::read_before).sum(),
-            sent: 0,
             all: survey.devices.values().map(|device| device.sent.0).sum(),
             before: survey.in_flight_before,
-            has_begun: false,
+            ..Answers::default()
         }
     }
 

@@ -86,6 +86,7 @@ impl ProgressLog {
 }
 
 /// A device and its stages.
+#[derive(Default)]
 pub(super) struct Port {
     pub device: u8,
     link: LinkConfig,
@@ -146,29 +147,13 @@ impl Port {
             ring: survey.receive.range(),
             receive: survey.receive.clone(),
             transmit: survey.transmit.clone(),
-            stages: Default::default(),
-            last: [Ps::ZERO; 6],
-            last_pushed: [None; 6],
             posted,
             fetched,
-            taken: 0,
-            data: ProgressLog::default(),
-            data_done: 0,
             frames: survey.received,
-            frames_pushed: 0,
-            accepted: 0,
-            refused: 0,
-            arrivals: VecDeque::new(),
-            arrivals_removed: 0,
-            sizes: VecDeque::new(),
             arriving,
             sending: survey.sending(),
-            data_pushed: 0,
-            frames_read: VecDeque::new(),
-            frames_read_removed: 0,
-            outs_pushed: 0,
             outs_before: survey.read_before(),
-            was_receiving: false,
+            ..Port::default()
         }
     }
 

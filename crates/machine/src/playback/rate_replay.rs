@@ -69,6 +69,7 @@ pub(super) enum Next {
 }
 
 /// The rate-controlled replay of harts recorded together and of their devices.
+#[derive(Default)]
 pub(super) struct RateReplay {
     ports: Vec<Port>,
     /// Events that follow instructions, and time of the last one.
@@ -106,20 +107,10 @@ impl RateReplay {
         });
         RateReplay {
             ports: ports.collect(),
-            software: VecDeque::new(),
-            software_at: Ps::ZERO,
-            stores: BTreeMap::new(),
             has_store_origins: survey.has_store_origins,
-            wakes: VecDeque::new(),
-            wakes_removed: 0,
-            reports: VecDeque::new(),
-            reports_pushed: 0,
-            reports_seen: 0,
-            reports_done: VecDeque::new(),
-            reports_done_removed: 0,
             answers: Answers::new(survey, survey.has_all_traffic(harts)),
             latency: (survey.has_latency() && survey.has_all_traffic(harts)).then(Latency::default),
-            stopped: false,
+            ..RateReplay::default()
         }
     }
 
@@ -135,9 +126,7 @@ impl RateReplay {
 
     /// Queues an event read from the file.
     pub fn push(&mut self, (event, id): PendingEvent) {
-        let place =
-            self.ports.iter().position(|port| port.device == event.device).expect("every device is surveyed");
-        let port = &mut self.ports[place];
+        let port = port_of(&mut self.ports, event.device);
         match event.what {
             EventKind::Register { .. } => {
                 let posted = ring::tail(&event.what).map(|tail| port.tail(tail));
@@ -207,10 +196,8 @@ impl RateReplay {
                 self.software_at = now;
                 let item = self.software.pop_front().expect("there is a software event");
                 item.event.what.stored().and_then(|by| self.stores.remove(&(by.hart, by.after)));
-                let port = self.ports.iter_mut().find(|port| port.device == item.event.device);
-                let port = port.expect("every device is surveyed");
                 if let Some((direction, posted)) = item.posted {
-                    port.post(direction, posted, now);
+                    port_of(&mut self.ports, item.event.device).post(direction, posted, now);
                 }
                 return Some((item.event, item.id));
             }
@@ -282,9 +269,7 @@ impl RateReplay {
 
     /// Records that a request completes at `done`.
     pub fn done(&mut self, event: &DeviceEvent, dma: &Dma, done: Ps) {
-        let port =
-            self.ports.iter_mut().find(|port| port.device == event.device).expect("every device is surveyed");
-        port.done(dma, done);
+        port_of(&mut self.ports, event.device).done(dma, done);
         if dma.purpose == DmaPurpose::RxDescriptor && dma.is_write() {
             self.reports_done.push_back(done);
         }
@@ -332,6 +317,10 @@ impl RateReplay {
             |direction| self.ports.iter_mut().any(|port| port.force_progress(direction, now, is_behind));
         force_progress(Direction::Receive) || force_progress(Direction::Transmit)
     }
+}
+
+fn port_of(ports: &mut [Port], device: u8) -> &mut Port {
+    ports.iter_mut().find(|port| port.device == device).expect("every device is surveyed")
 }
 
 /// Time at which an event's instruction completed, if it has been played.

@@ -91,7 +91,7 @@ impl RateSetup {
             Pace::Rate { rate, arrivals } => {
                 let key = self.seed ^ (u64::from(device) << 32);
                 FrameArrivals::at_rate(
-                    DueTimes::new(rate, arrivals, (frame_len, begin), key, &link)?,
+                    DueTimes::new(rate, arrivals, frame_len, begin, key, &link)?,
                     frame_len,
                     &link,
                 )

@@ -42,17 +42,13 @@ impl Player {
     }
 
     /// Runs the next event of a trace.
-    pub(super) fn run_event(
-        &mut self,
-        number: usize,
-        (now, order): (Ps, usize),
-    ) -> Result<(), PlaybackError> {
+    pub(super) fn run_event(&mut self, number: usize, now: Ps, order: usize) -> Result<(), PlaybackError> {
         let replay = &mut self.replays[number];
         let (first, count) = (replay.first, replay.harts);
         if let Some(event) = replay.take(order, now)? {
             replay.count(&event.0);
             if let EventKind::Dma(dma) = event.0.what {
-                let done = self.dma((number, event.0.device), &dma, now);
+                let done = self.dma(number, event.0.device, &dma, now);
                 self.replays[number].done(&event, &dma, done);
             }
         }
@@ -61,7 +57,7 @@ impl Player {
     }
 
     /// Performs a DMA request. Returns its completion time.
-    fn dma(&mut self, (replay, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
+    fn dma(&mut self, replay: usize, device: u8, dma: &Dma, now: Ps) -> Ps {
         let Dma { purpose, direction, addr, len, offset, .. } = *dma;
         let access = DmaAccess::plain(device, purpose, offset);
         if self.timing.mode() == Mode::Warming {

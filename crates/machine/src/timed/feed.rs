@@ -4,7 +4,6 @@
 //! equals. The caller adds device activity between calls: DMA by [`Timing::memory`], interrupts and the like
 //! by the source.
 
-use doorbell_platform::map;
 use doorbell_sim::{BlockEnd, Bytes, CoreCycle, CoreDomain, DomainClock, OpSource, PhysAddr, Ps, Until};
 
 use super::run::earliest;
@@ -12,14 +11,8 @@ use super::{Mode, Timing};
 use crate::config::{ConfigError, CoreModel, MachineConfig};
 
 impl Timing {
-    /// Builds cold timing models in detailed mode for `platform.harts` sources.
-    pub fn for_sources(config: &MachineConfig) -> Result<Timing, ConfigError> {
-        let memory = (PhysAddr(map::RAM_BASE), config.platform.ram);
-        Timing::for_playback(config, memory, config.platform.harts as usize)
-    }
-
-    /// Like [`Timing::for_sources`], with `memory` (base and size) in place of the configured one. At most
-    /// `sharing` sources share memory.
+    /// Builds cold timing models in detailed mode for `platform.harts` sources, with `memory` (base and size)
+    /// in place of the configured one. At most `sharing` sources share memory.
     pub(crate) fn for_playback(
         config: &MachineConfig,
         memory: (PhysAddr, Bytes),

@@ -200,11 +200,6 @@ impl Machine {
         self.harts[hart].update_events(&events);
     }
 
-    /// Passes the event counts to all harts.
-    pub(crate) fn update_all_guest_events(&mut self) {
-        (0..self.harts.len()).for_each(|hart| self.update_guest_events(hart));
-    }
-
     /// Sets the supported events and their present counts in all harts.
     pub(crate) fn follow_guest_events(&mut self) {
         for index in 0..self.harts.len() {

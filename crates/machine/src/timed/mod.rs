@@ -342,7 +342,7 @@ impl Machine {
     /// Sets the execution mode. No effect without timing models: such a machine always runs functionally.
     pub fn set_mode(&mut self, mode: Mode) {
         let now = self.queue.now();
-        self.update_all_guest_events();
+        (0..self.harts.len()).for_each(|hart| self.update_guest_events(hart));
         let Some(timing) = &mut self.timing else { return };
         if mode == Mode::Warming && timing.mode != Mode::Warming {
             timing.buffers.reset();

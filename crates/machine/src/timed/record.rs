@@ -201,7 +201,7 @@ impl Recording {
         let (hart_id, retired) = (id as u16, hart.instructions());
         let stop = hart.run_recorded(ram, until, dictionary, |hart, ram, block| {
             let slept = std::mem::take(&mut slept);
-            emit(to.as_mut(), hart_id, block, (fence, slept), &mut |virt| hart.page_walk(ram, virt))
+            emit(to.as_mut(), hart_id, block, fence, slept, &mut |virt| hart.page_walk(ram, virt))
         });
         self.harts[id].done += hart.instructions() - retired;
         if has_slept {
@@ -223,7 +223,7 @@ impl Recording {
         let RecordedHart { dictionary, fence, .. } = &mut self.harts[id];
         let Some(deferred) = dictionary.deferred() else { return };
         let slept = std::mem::take(slept);
-        let allowance = emit(self.to.as_mut(), id as u16, deferred, (fence, slept), &mut |_| Walk::default());
+        let allowance = emit(self.to.as_mut(), id as u16, deferred, fence, slept, &mut |_| Walk::default());
         dictionary.deferred_emitted(allowance);
     }
 
@@ -340,7 +340,8 @@ fn emit(
     to: &mut dyn Recorder,
     hart: u16,
     block: Block<'_>,
-    (fence, slept): (&mut Option<TranslationFence>, Ps),
+    fence: &mut Option<TranslationFence>,
+    slept: Ps,
     walk: &mut dyn FnMut(u64) -> Walk,
 ) -> Allowance {
     let Block { trapped, space, thread, .. } = block;

@@ -62,7 +62,7 @@ impl Machine {
         if let Some(Stop::Mmio(request)) = stop {
             let hart = &mut self.harts[index];
             let (op, leaves) = (device_op(hart, &self.ram, &request), hart.cycle());
-            timing.record(index, (hart, &self.ram), ExecutedKind::Access(op), leaves);
+            timing.record(index, hart, &self.ram, ExecutedKind::Access(op), leaves);
         }
         self.timing = Some(timing);
         if let Some(stop) = stop {
@@ -161,7 +161,7 @@ impl Timing {
             self.polls.interrupted(id);
         }
         source.set_cycle(core.clock().max(start));
-        self.record(id, (source, world), ExecutedKind::Block { trapped }, start);
+        self.record(id, source, world, ExecutedKind::Block { trapped }, start);
         source.take_back(&mut self.ops);
         self.fence(id, source);
         self.sleep_if_waiting(id, source);
@@ -187,7 +187,8 @@ impl Timing {
     fn record<S: OpSource>(
         &mut self,
         id: usize,
-        (source, world): (&mut S, &S::World),
+        source: &mut S,
+        world: &S::World,
         what: ExecutedKind,
         start: CoreCycle,
     ) {
@@ -225,7 +226,7 @@ impl Timing {
                 learn_ops(&self.ops, |virt| source.walk(world, virt), &mut learner);
                 let (done, trapped) = (source.instructions() - before, matches!(end, BlockEnd::Trapped));
                 source.set_cycle(start + learner.end_block(done, trapped));
-                self.record(id, (source, world), ExecutedKind::Block { trapped }, start);
+                self.record(id, source, world, ExecutedKind::Block { trapped }, start);
                 end
             }
         };
@@ -262,7 +263,7 @@ impl Timing {
             self.begin_device_watched(id, misses);
         }
         source.set_cycle(start);
-        self.record(id, (source, world), ExecutedKind::Access(op), leaves);
+        self.record(id, source, world, ExecutedKind::Access(op), leaves);
     }
 
     /// Completes the pending device access, if any, because its core leaves detailed mode.

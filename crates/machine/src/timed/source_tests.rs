@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use doorbell_assembler::*;
+use doorbell_platform::map;
 use doorbell_riscv::{Hart, Interrupt, Stop};
 use doorbell_sim::memory::{DmaAccess, HostMemory, Walk};
 use doorbell_sim::ports::DmaPurpose;
@@ -12,7 +13,7 @@ use doorbell_sim::{BlockEnd, CoreCycle, Op, OpClass, OpSource, PhysAddr, Ps, Ram
 
 use super::paged::{BASE, WINDOW, enter, open_memory, tables};
 use super::{Mode, Timing};
-use crate::config::MachineConfig;
+use crate::config::{ConfigError, MachineConfig};
 use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::Limits;
@@ -315,6 +316,12 @@ fn state(timing: &Timing) -> Vec<u8> {
     postcard::to_stdvec(&whole).unwrap()
 }
 
+/// Cold timing models for as many sources as the machine has harts.
+fn for_sources(config: &MachineConfig) -> Result<Timing, ConfigError> {
+    let memory = (PhysAddr(map::RAM_BASE), config.platform.ram);
+    Timing::for_playback(config, memory, config.platform.harts as usize)
+}
+
 #[test]
 fn fed_sources_have_the_same_timing_as_the_harts_of_a_machine() {
     let config = config(&[]);
@@ -323,7 +330,7 @@ fn fed_sources_have_the_same_timing_as_the_harts_of_a_machine() {
     machine.set_mode(Mode::Detailed);
     machine.run(&Limits::until(END));
     let (mut harts, mut ram) = harts(&config);
-    let mut timing = Timing::for_sources(&config).unwrap();
+    let mut timing = for_sources(&config).unwrap();
     while let Some((_, stop)) = timing.feed(&mut harts, &mut ram, END) {
         assert_eq!(stop, Stop::Wfi);
     }
@@ -338,7 +345,7 @@ fn replayed_recording_has_the_same_timing_as_the_execution() {
         let config = config(&[]);
         let (harts, mut ram) = harts(&config);
         let mut sources: Vec<Recorder> = harts.into_iter().map(Recorder::new).collect();
-        let mut executed = Timing::for_sources(&config).unwrap();
+        let mut executed = for_sources(&config).unwrap();
         executed.mode = mode;
         run_with_devices(&mut executed, &mut sources, &mut ram, |source, now, on| {
             level(&mut source.hart, now, on);
@@ -358,7 +365,7 @@ fn replayed_recording_has_the_same_timing_as_the_execution() {
         assert!(seen.iter().all(|count| *count > 5), "{mode:?}: {seen:?} of each kind");
 
         let mut sources: Vec<Replay> = sources.into_iter().map(Replay::from).collect();
-        let mut fed = Timing::for_sources(&config).unwrap();
+        let mut fed = for_sources(&config).unwrap();
         fed.mode = mode;
         run_with_devices(&mut fed, &mut sources, &mut (), |_, _, _| {});
         assert!(sources.iter().all(|source| source.blocks.is_empty() && source.walks.is_empty()), "{mode:?}");
@@ -380,10 +387,10 @@ fn replayed_recording_has_the_same_timing_as_the_execution() {
 fn the_same_ops_take_longer_with_a_slower_last_level_cache() {
     let (harts, mut ram) = harts(&config(&[]));
     let mut sources: Vec<Recorder> = harts.into_iter().map(Recorder::new).collect();
-    let mut quick = Timing::for_sources(&config(&[])).unwrap();
+    let mut quick = for_sources(&config(&[])).unwrap();
     while quick.feed(&mut sources, &mut ram, Ps::from_us(5)).is_some() {}
     let mut sources: Vec<Replay> = sources.into_iter().map(Replay::from).collect();
-    let mut slow = Timing::for_sources(&config(&["memory.llc.latency=200"])).unwrap();
+    let mut slow = for_sources(&config(&["memory.llc.latency=200"])).unwrap();
     while slow.feed(&mut sources, &mut (), Ps::from_us(1000)).is_some() {}
     for id in 0..3 {
         assert_eq!(slow.core(id).stats().counts.ops, quick.core(id).stats().counts.ops);
@@ -395,7 +402,7 @@ fn the_same_ops_take_longer_with_a_slower_last_level_cache() {
 fn device_access_takes_the_time_that_the_caller_sets() {
     let mut config = config(&["platform.harts=1"]);
     config.hart.clear();
-    let mut timing = Timing::for_sources(&config).unwrap();
+    let mut timing = for_sources(&config).unwrap();
     let block = Block {
         woken: None,
         space: None,
@@ -426,5 +433,5 @@ fn device_access_takes_the_time_that_the_caller_sets() {
 fn sources_require_the_timed_core_model() {
     let mut config = config(&[]);
     config.core.model = crate::config::CoreModel::Functional;
-    assert_eq!(Timing::for_sources(&config).err().map(|error| error.key), Some("core.model".to_owned()));
+    assert_eq!(for_sources(&config).err().map(|error| error.key), Some("core.model".to_owned()));
 }

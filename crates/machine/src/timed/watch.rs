@@ -65,7 +65,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    fn new((begin, start): (Ps, CoreCycle), frequency: Hertz) -> Activity {
+    fn new(begin: Ps, start: CoreCycle, frequency: Hertz) -> Activity {
         let step_cycles = (frequency.0 / 1_000_000).max(1);
         let step = Ps((u128::from(step_cycles) * 1_000_000_000_000 / u128::from(frequency.0)) as u64);
         let end = start + step_cycles;
@@ -153,7 +153,7 @@ impl Watch {
             HartCursor { from: cycle, cycle, tp: *tp, start: None }
         };
         let activity = |(id, (begin, start, _)): (usize, &(Ps, CoreCycle, u64))| {
-            Activity::new((*begin, *start), config.hart(id).core.frequency)
+            Activity::new(*begin, *start, config.hart(id).core.frequency)
         };
         Watch {
             profiler: request.profile.then(|| Box::new(Profiler::new(harts.len()))),

@@ -89,7 +89,7 @@ impl Directory {
             tags.touch(slot);
             return None;
         }
-        let (_, evicted) = tags.insert(line, Flags::SHARED, u32::MAX, (UncoreCycle::ZERO, 0), false);
+        let (_, evicted) = tags.insert(line, Flags::SHARED, u32::MAX, UncoreCycle::ZERO, 0, false);
         evicted.map(|evicted| evicted.line)
     }
 

@@ -18,6 +18,7 @@ mod queues;
 mod steering;
 
 use doorbell_sim::Ps;
+use doorbell_sim::config::check;
 use doorbell_sim::ports::DmaPurpose;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -242,17 +243,11 @@ impl DcaPolicy {
         if let Some(mask) = self.descriptor_ways {
             mask.validate("descriptor_ways", ways)?;
         }
-        if self.header_bytes > 65536 {
-            return Err(format!("header_bytes is {}; it must be at most 65536", self.header_bytes));
-        }
+        check("header_bytes", &self.header_bytes, ..=65536)?;
+        check("window_lines", &self.window_lines, 16..=1 << 20)?;
+        check("leak_percent", &self.leak_percent, ..=100)?;
         if self.l2_hart as usize >= harts {
             return Err(format!("l2_hart is {}, but the harts are 0 to {}", self.l2_hart, harts - 1));
-        }
-        if !(16..=1 << 20).contains(&self.window_lines) {
-            return Err(format!("window_lines is {}; it must be from 16 to 1048576", self.window_lines));
-        }
-        if self.leak_percent > 100 {
-            return Err(format!("leak_percent is {}; it must be at most 100", self.leak_percent));
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ impl Flat {
     }
 
     /// Times a read or a write of a line on a channel.
-    pub fn access(&mut self, (now, index, is_write): (Ps, usize, bool), stats: &mut DramStats) -> Ps {
+    pub fn access(&mut self, now: Ps, index: usize, is_write: bool, stats: &mut DramStats) -> Ps {
         // The address does not matter.
         let (channel, addr) = (&mut self.channels[index], PhysAddr(0));
         let done = if is_write { channel.write(now, addr) } else { channel.read(now, addr) };

@@ -158,7 +158,7 @@ impl Dram {
         let line = addr.0 / LINE_BYTES;
         if let Some(flat) = &mut self.flat {
             let index = self.mapping.place(line).0;
-            return flat.access((now, index, false), &mut self.channels[index].stats);
+            return flat.access(now, index, false, &mut self.channels[index].stats);
         }
         let Some(at) = self.arrival(now) else {
             return now
@@ -192,7 +192,7 @@ impl Dram {
         let line = addr.0 / LINE_BYTES;
         if let Some(flat) = &mut self.flat {
             let index = self.mapping.place(line).0;
-            return flat.access((now, index, true), &mut self.channels[index].stats);
+            return flat.access(now, index, true, &mut self.channels[index].stats);
         }
         let Some(at) = self.arrival(now) else { return now.saturating_add(self.config.request_latency) };
         let (index, place) = self.mapping.place(line);

@@ -1,7 +1,5 @@
 //! Counters of a DRAM channel.
 
-use doorbell_sim::Ps;
-
 doorbell_sim::stats! {
     /// Counters of one channel.
     pub struct DramStats {
@@ -39,12 +37,5 @@ doorbell_sim::stats! {
         /// Requests and commands for a time before the recorded bookings of queues and calendars. They are
         /// served as if that time had no bookings, so possibly too early.
         late,
-    }
-}
-
-impl DramStats {
-    /// Data bus utilization over `time`, in thousandths.
-    pub fn bus_permille(&self, time: Ps) -> u64 {
-        self.busy_ps * 1000 / time.0.max(1)
     }
 }

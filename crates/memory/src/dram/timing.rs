@@ -6,6 +6,7 @@
 //! bins are DDR4-2400T (17-17-17), DDR4-2666V (19-19-19), DDR4-3200AA (22-22-22) and DDR5-4800B (40-39-39).
 
 use doorbell_sim::Hertz;
+use doorbell_sim::config::{PowersOfTwo, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -246,13 +247,9 @@ impl DramTiming {
             ("lines_per_row", self.lines_per_row, 1 << 12),
         ];
         for (name, value, max) in powers {
-            if !value.is_power_of_two() || value > max {
-                return Err(format!("timing.{name} is {value}; it must be a power of two from 1 to {max}"));
-            }
+            check(&format!("timing.{name}"), &value, PowersOfTwo(1..=max))?;
         }
-        if !(100_000_000..=10_000_000_000).contains(&self.clock.0) {
-            return Err(format!("timing.clock is {}; it must be from 100MHz to 10GHz", self.clock));
-        }
+        check("timing.clock", &self.clock, Hertz(100_000_000)..=Hertz(10_000_000_000))?;
         // Limited by the reach of the calendars; no standard comes close.
         let short = super::slots::REACH / 4;
         for (name, value, max) in [
@@ -274,9 +271,7 @@ impl DramTiming {
             ("wtr_l", self.wtr_l, 200),
             ("rtp", self.rtp, 200),
         ] {
-            if value == 0 || value > max {
-                return Err(format!("timing.{name} is {value} clocks; it must be from 1 to {max}"));
-            }
+            check(&format!("timing.{name}"), &value, 1..=max)?;
         }
         let reach = self.column_gaps().reach.into_iter().flatten().max().unwrap_or(0);
         if reach >= super::slots::REACH {

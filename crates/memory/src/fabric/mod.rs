@@ -81,7 +81,7 @@ impl Fabric {
         let own = &config.fabric;
         let places = own.places(cores, config.llc.slices, config.dram.channels);
         let places = places.expect("the configuration is valid")?;
-        let routes = Routes::new(own.kind, &places, (own.hop, own.hop_across));
+        let routes = Routes::new(own.kind, &places, own.hop, own.hop_across);
         let wires = routes.links.iter().map(|link| Wires {
             requests: Ports::new(1, LINK_WINDOW),
             lines: Link::new(own.bytes_per_cycle, LINK_WINDOW),

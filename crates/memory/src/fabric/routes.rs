@@ -12,7 +12,7 @@ pub(crate) struct Link {
 }
 
 /// The routes between all pairs of stops.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Routes {
     pub links: Vec<Link>,
     stops: usize,
@@ -43,15 +43,9 @@ fn next(kind: FabricKind, places: &Places, at: u32, to: u32) -> u32 {
 
 impl Routes {
     /// The routes of a ring or mesh; `hop` cycles along the ring or a column, `across` along a row.
-    pub fn new(kind: FabricKind, places: &Places, (hop, across): (u32, u32)) -> Routes {
+    pub fn new(kind: FabricKind, places: &Places, hop: u32, across: u32) -> Routes {
         let stops = places.columns * places.rows;
-        let mut routes = Routes {
-            links: Vec::new(),
-            stops: stops as usize,
-            ways: Vec::new(),
-            hops: Vec::new(),
-            distances: Vec::new(),
-        };
+        let mut routes = Routes { stops: stops as usize, ..Routes::default() };
         let mut numbers = std::collections::BTreeMap::new();
         for (from, to) in (0..stops).flat_map(|from| (0..stops).map(move |to| (from, to))) {
             let (begin, mut at, mut distance) = (routes.hops.len() as u32, from, 0);

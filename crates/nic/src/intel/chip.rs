@@ -154,13 +154,14 @@ pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned 
     /// Called after the head of a transmit queue moved. `left` has the number of descriptors owned by
     /// hardware before and after.
     fn head_moved(_nic: &mut Controller<Self>, _now: Ps, _left: [u32; 2], _ports: &mut dyn FunctionPorts) {}
-    /// Called after transmit descriptors with RS are written back. `when`: whether any requests an immediate
-    /// interrupt, and whether any requests a delayed one (IDE).
+    /// Called after transmit descriptors with RS are written back. `at_once`: whether any requests an immediate
+    /// interrupt; `later`: whether any requests a delayed one (IDE).
     fn descriptors_sent(
         nic: &mut Controller<Self>,
         now: Ps,
         queue: usize,
-        when: (bool, bool),
+        at_once: bool,
+        later: bool,
         ports: &mut dyn FunctionPorts,
     );
     /// Counts a dropped or malformed packet of a transmit queue.

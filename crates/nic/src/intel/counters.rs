@@ -20,7 +20,7 @@ fn sent_by_size<R: Copy>(reg: &Common<R>) -> [R; 6] {
 
 impl<R: RegisterId + PartialEq> RegisterFile<R> {
     /// Reads and clears a counter. For a high half listed in `halves`, clears the low half too.
-    pub fn take_counter(&mut self, (reg, index): (R, usize), halves: &[(R, R)]) -> u32 {
+    pub fn take_counter(&mut self, reg: R, index: usize, halves: &[(R, R)]) -> u32 {
         if let Some((_, low)) = halves.iter().find(|(high, _)| *high == reg) {
             self.clear_statistic(*low);
         }

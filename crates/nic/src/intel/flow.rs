@@ -38,7 +38,8 @@ impl<C: Chip> Controller<C> {
     pub(super) fn receive_control_frame(
         &mut self,
         now: Ps,
-        (opcode, time): (u16, u16),
+        opcode: u16,
+        time: u16,
         ports: &mut dyn FunctionPorts,
     ) -> bool {
         if opcode != pause::OPCODE {

@@ -32,7 +32,7 @@ impl<C: Chip> Controller<C> {
             Read::Descriptors { queue, .. } => descriptors(queue),
             Read::Data { .. } | Read::Cancelled => DmaPurpose::TxData,
         };
-        let request = self.dma.request_read(at, rate, piece, (purpose, read), ports);
+        let request = self.dma.request_read(at, rate, piece, purpose, read, ports);
         wake(ports, request.done, Event::ReadDone(request.sequence));
         request.start
     }
@@ -63,7 +63,7 @@ impl<C: Chip> Controller<C> {
             Write::Descriptors { queue, .. } => descriptors(queue),
             Write::Data { .. } | Write::Cancelled => DmaPurpose::RxData,
         };
-        self.dma.request_write(at, rate, piece, (purpose, write), ports)
+        self.dma.request_write(at, rate, piece, purpose, write, ports)
     }
 
     /// Schedules the deferred wake-up of a write, unless another write followed directly. That write's

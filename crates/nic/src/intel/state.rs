@@ -80,15 +80,15 @@ impl<C: Chip> Controller<C> {
         let all = (0..C::QUEUES).flat_map(|queue| [Queue::receive(queue), Queue::transmit(queue)]);
         for queue in all {
             let (head, count) = (regs.ring_head::<C>(queue), regs.ring_count::<C>(queue));
-            let in_flight = state.dma.descriptors(queue);
+            let (fetching, writing) = state.dma.descriptors(queue);
             let (matches_dma, matches_head) = match queue {
                 Queue::Receive(_) => {
                     let ring = &state.receive.queues[queue.index()].ring;
-                    (ring.matches_in_flight(in_flight), ring.matches_head(head, count, 0))
+                    (ring.matches_in_flight(fetching, writing), ring.matches_head(head, count, 0))
                 }
                 Queue::Transmit(_) => {
                     let TxQueue { ring, jobs, .. } = &state.transmit.queues[queue.index()];
-                    (ring.matches_in_flight(in_flight), ring.matches_head(head, count, jobs.len()))
+                    (ring.matches_in_flight(fetching, writing), ring.matches_head(head, count, jobs.len()))
                 }
             };
             if !matches_dma || !matches_head {
@@ -176,7 +176,7 @@ fn resume_receive(rx: &mut Rx, dma: &Dma<Queue>) -> Result<(), &'static str> {
 fn resume_transmit<X: Context>(tx: &mut Tx<X>, dma: &Dma<Queue>) -> Result<(), &'static str> {
     let possible = |(index, queue): (usize, &TxQueue<X>)| {
         let of = Queue::transmit(index);
-        queue.packet.bytes.len() <= 1 << 17 && jobs::are_consistent(&queue.jobs, queue.requested, (of, dma))
+        queue.packet.bytes.len() <= 1 << 17 && jobs::are_consistent(&queue.jobs, queue.requested, of, dma)
     };
     if !tx.queues.iter().enumerate().all(possible) {
         return Err("the transmit descriptors do not match the data reads in flight");

@@ -290,7 +290,8 @@ impl<Q: Copy + PartialEq> Dma<Q> {
         at: Ps,
         rate: DmaRate,
         piece: Piece,
-        (purpose, read): (DmaPurpose, Read<Q>),
+        purpose: DmaPurpose,
+        read: Read<Q>,
         port: &mut (impl DmaPort + ?Sized),
     ) -> IssuedRequest {
         let (start, end) = self.take_path(at, rate, DmaDirection::Read, piece.len);
@@ -305,7 +306,8 @@ impl<Q: Copy + PartialEq> Dma<Q> {
         at: Ps,
         rate: DmaRate,
         piece: Piece,
-        (purpose, write): (DmaPurpose, Write<Q>),
+        purpose: DmaPurpose,
+        write: Write<Q>,
         port: &mut (impl DmaPort + ?Sized),
     ) -> IssuedRequest {
         let (start, end) = self.take_path(at, rate, DmaDirection::Write, piece.len);

@@ -42,7 +42,8 @@ impl Job {
 pub(crate) fn are_consistent<Q: Copy + PartialEq>(
     jobs: &VecDeque<Job>,
     requested: usize,
-    (of, dma): (Q, &Dma<Q>),
+    of: Q,
+    dma: &Dma<Q>,
 ) -> bool {
     let valid = jobs.iter().enumerate().all(|(i, job)| {
         job.to_request <= job.to_arrive
@@ -51,10 +52,10 @@ pub(crate) fn are_consistent<Q: Copy + PartialEq>(
             && (i >= requested || job.to_request == 0)
             && (i <= requested || job.to_request == job.len)
     });
-    valid && requested <= jobs.len() && reads_match(jobs, (of, dma))
+    valid && requested <= jobs.len() && reads_match(jobs, of, dma)
 }
 
-fn reads_match<Q: Copy + PartialEq>(jobs: &VecDeque<Job>, (of, dma): (Q, &Dma<Q>)) -> bool {
+fn reads_match<Q: Copy + PartialEq>(jobs: &VecDeque<Job>, of: Q, dma: &Dma<Q>) -> bool {
     let mut jobs = jobs.iter();
     let mut awaited = 0u32;
     for read in dma.reads.kinds() {

@@ -360,7 +360,7 @@ impl<F, U: Used> DescriptorRing<F, U> {
     }
 
     /// Whether the numbers of descriptors being fetched and written back match the requests in flight.
-    pub fn matches_in_flight(&self, (fetching, writing): (u64, u64)) -> bool {
+    pub fn matches_in_flight(&self, fetching: u64, writing: u64) -> bool {
         let reported = self.used.iter().take(self.issued).filter(|used| used.is_reported()).count() as u64;
         self.issued <= self.used.len()
             && writing == reported

@@ -61,7 +61,7 @@ struct Order {
 }
 
 /// A PCI Express link; see the module. Saved without what follows from the configuration.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PcieLink {
     #[serde(skip)]
     config: LinkConfig,
@@ -89,12 +89,7 @@ pub struct PcieLink {
 }
 
 impl PcieLink {
-    /// An idle link. The configuration must be valid.
-    pub fn new(config: &LinkConfig) -> PcieLink {
-        PcieLink::behind_bridges(config, 0)
-    }
-
-    /// An idle link to a device behind `bridges` PCI bridges.
+    /// An idle link to a device behind `bridges` PCI bridges. The configuration must be valid.
     pub fn behind_bridges(config: &LinkConfig, bridges: u32) -> PcieLink {
         if let Err(problem) = config.validate() {
             panic!("a PCIe link was made without validating it: {problem}");
@@ -102,20 +97,14 @@ impl PcieLink {
         PcieLink {
             latencies: config.latencies_behind(bridges),
             bridges,
-            present: None,
             rate: config.packet_rate(),
-            up: Direction::default(),
-            down: Direction::default(),
-            order: Order::default(),
             tags: Pool::new(config.tags),
             posted_headers: Pool::new(config.posted_headers),
             posted_data: Pool::new(config.posted_data),
             non_posted_headers: Pool::new(config.non_posted_headers),
             register_writes: Pool::new(config.register_writes),
-            posted_waits: FutureBookings::default(),
-            kinds: Default::default(),
-            stats: LinkStats::default(),
             config: config.clone(),
+            ..PcieLink::default()
         }
     }
 
@@ -315,7 +304,7 @@ impl PcieLink {
             if self.config.relaxed_ordering { arrived } else { self.order.sent.writes_visible.max(arrived) };
         self.stats.ordering_stall_ps += (pushed - arrived).0;
         self.non_posted_headers.release(pushed + self.latencies.link, 1);
-        let end = self.completions(now, pushed, (addr, bytes), access, memory);
+        let end = self.completions(now, pushed, addr, bytes, access, memory);
         self.stats.read_requests += 1;
         self.stats.round_trip_ps += (end - begin).0;
         self.tags.release(end, 1);
@@ -328,7 +317,8 @@ impl PcieLink {
         &mut self,
         now: Ps,
         from: Ps,
-        (addr, bytes): (u64, u64),
+        addr: u64,
+        bytes: u64,
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {

@@ -100,12 +100,8 @@ impl Hart {
                     }
                 }
                 OpClass::Prefetch => {
-                    self.warm_prefetch(
-                        engine,
-                        ram,
-                        (block, event, pc, self.access_log.address(accesses)),
-                        learner,
-                    );
+                    let template = &engine.code.templates(block)[usize::from(event.op)];
+                    self.warm_prefetch(ram, template, pc, self.access_log.address(accesses), learner);
                     accesses += 1;
                 }
                 OpClass::Int => learner.instruction(pc, fetch_at(event.offset), walk),
@@ -133,15 +129,9 @@ impl Hart {
 
     /// Trains with a prefetch, unless it has no access permission.
     #[cold]
-    fn warm_prefetch(
-        &self,
-        engine: &Engine,
-        ram: &Ram,
-        (block, event, pc, virt): (BlockId, &WarmEvent, u64, u64),
-        learner: &mut impl Learner,
-    ) {
+    fn warm_prefetch(&self, ram: &Ram, template: &TimedOp, pc: u64, virt: u64, learner: &mut impl Learner) {
         let Some(phys) = self.prefetch_address(ram, virt) else { return };
-        let op = TimedOp { pc, phys, ..engine.code.templates(block)[usize::from(event.op)] };
+        let op = TimedOp { pc, phys, ..*template };
         learner.prefetch(CoreAccess::of_prefetch(&op), virt, |virt| self.page_walk(ram, virt));
     }
 }

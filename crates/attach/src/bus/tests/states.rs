@@ -24,7 +24,7 @@ fn two_stages() -> [StageConfig; 2] {
 }
 
 fn bytes(bus: &Bus) -> Vec<u8> {
-    postcard::to_stdvec(&bus.save()).unwrap()
+    postcard::to_stdvec(bus).unwrap()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_restored_chain_continues_identically() {
     let mut bus = bus(&two_stages());
     traffic(&mut bus, 0);
     let mut copy = super::bus(&two_stages());
-    copy.restore(&postcard::from_bytes(&bytes(&bus)).unwrap()).unwrap();
+    copy.restore(postcard::from_bytes(&bytes(&bus)).unwrap()).unwrap();
     assert_eq!(traffic(&mut copy, 50), traffic(&mut bus, 50));
     assert_eq!(bytes(&copy), bytes(&bus));
 }
@@ -41,17 +41,17 @@ fn a_restored_chain_continues_identically() {
 fn an_invalid_state_is_rejected_and_changes_nothing() {
     let mut whole = bus(&two_stages());
     traffic(&mut whole, 0);
-    let state = whole.save();
+    let state = whole.clone();
     let mut other = bus(&[stage()]);
     let before = bytes(&other);
-    assert!(other.restore(&state).unwrap_err().to_string().contains("number of stages"));
+    assert!(other.restore(state.clone()).unwrap_err().to_string().contains("number of stages"));
     assert_eq!(bytes(&other), before);
     // The saved number of reads in flight exceeds the limit of this chain.
     let [first, second] = two_stages();
     let mut narrow = bus(&[StageConfig { outstanding: 1, ..first }, second]);
-    assert!(narrow.restore(&state).is_err());
-    let mut late = whole.save();
+    assert!(narrow.restore(state.clone()).is_err());
+    let mut late = whole.clone();
     late.sent.writes_visible = Ps(u64::MAX / 2);
-    assert!(whole.restore(&late).unwrap_err().to_string().contains("out of range"));
-    assert_eq!(postcard::to_stdvec(&state).unwrap(), bytes(&whole));
+    assert!(whole.restore(late).unwrap_err().to_string().contains("out of range"));
+    assert_eq!(bytes(&state), bytes(&whole));
 }

@@ -28,39 +28,20 @@ config! {
     #[serde(default, deny_unknown_fields)]
     pub struct SwitchConfig {
         /// Size of each output queue; frames count with FCS: "64B" to "1GiB".
-        pub queue: Bytes = Bytes(256 << 10),
+        pub queue: Bytes [Bytes(64)..=Bytes(1 << 30)] = Bytes(256 << 10),
         /// Latency from a frame's last bit to its output queue, at most "1s".
-        pub latency: Ps = Ps::from_ns(500),
+        pub latency: Ps [..=Ps(Ps::PER_SECOND)] = Ps::from_ns(500),
         /// Entries of the MAC address table, 1 to 1048576.
-        pub stations: u32 = 8192,
+        pub stations: u32 [1..=1 << 20] = 8192,
         /// Ageing time of a station that sends nothing: "10us" to "1000000s" (802.1Q recommends 300 s).
-        pub ageing: Ps = Ps(300 * Ps::PER_SECOND),
+        pub ageing: Ps [Ps::from_us(10)..=Ps(1_000_000 * Ps::PER_SECOND)] = Ps(300 * Ps::PER_SECOND),
     }
 }
 
 impl SwitchConfig {
-    /// Checks every value.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = ConfigError::unless;
-        let (queue, latency, ageing) = (self.queue, self.latency, self.ageing);
-        check(
-            (64..=1 << 30).contains(&queue.0),
-            "queue",
-            format!("{queue} is out of range: \"64B\" to \"1GiB\""),
-        )?;
-        check(latency.0 <= Ps::PER_SECOND, "latency", format!("{latency} is out of range: at most \"1s\""))?;
-        let stations = self.stations;
-        check(
-            (1..=1 << 20).contains(&stations),
-            "stations",
-            format!("{stations} is out of range: 1 to 1048576"),
-        )?;
-        let range = Ps::from_us(10)..=Ps(1_000_000 * Ps::PER_SECOND);
-        check(
-            range.contains(&ageing),
-            "ageing",
-            format!("{ageing} is out of range: \"10us\" to \"1000000s\""),
-        )
+    /// Checks every value; errors are about keys of the table at `path`.
+    pub fn validate(&self, path: &str) -> Result<(), ConfigError> {
+        self.check_ranges().map_err(|error| ConfigError::out_of_range(path, error))
     }
 }
 

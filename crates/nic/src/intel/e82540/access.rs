@@ -36,7 +36,7 @@ impl Nic {
             Reg::Rdfpc => self.rx.fifo.len() as u32,
             Reg::Tdfpc => self.tx.fifo.len() as u32,
             _ => match reg.info().access {
-                Access::Rc => self.regs.take_counter((reg, 0), &halves(&E82540::REG)),
+                Access::Rc => self.regs.take_counter(reg, 0, &halves(&E82540::REG)),
                 Access::Wo | Access::Absent => 0,
                 _ => self.regs.at(reg, index),
             },

@@ -204,7 +204,8 @@ impl Chip for E82540 {
         nic: &mut Nic,
         now: Ps,
         _: usize,
-        (at_once, later): (bool, bool),
+        at_once: bool,
+        later: bool,
         ports: &mut dyn FunctionPorts,
     ) {
         if later {

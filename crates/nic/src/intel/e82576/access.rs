@@ -44,7 +44,7 @@ impl Igb {
                 Access::Rc => {
                     let [a, b, c, d] = halves(&E82576::REG);
                     let own = [(Reg::Hgorch, Reg::Hgorcl), (Reg::Hgotch, Reg::Hgotcl)];
-                    self.regs.take_counter((reg, index), &[a, b, c, d, own[0], own[1]])
+                    self.regs.take_counter(reg, index, &[a, b, c, d, own[0], own[1]])
                 }
                 Access::Wo | Access::Absent => 0,
                 _ => self.regs.at(reg, index),

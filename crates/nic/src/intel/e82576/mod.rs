@@ -294,7 +294,8 @@ impl Chip for E82576 {
         nic: &mut Igb,
         now: Ps,
         queue: usize,
-        _: (bool, bool),
+        _: bool,
+        _: bool,
         ports: &mut dyn FunctionPorts,
     ) {
         nic.queue_cause(now, queue, QueueCause::Sent, 0, ports);

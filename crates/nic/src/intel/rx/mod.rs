@@ -215,8 +215,8 @@ impl<C: Chip> Controller<C> {
         if !self.is_well_formed(&frame, looped) {
             return self.log_drop(now, bytes, "invalid length or FCS");
         }
-        if let Some(control) = self.control_frame(&frame.bytes).filter(|_| !frame.fcs_bad)
-            && !self.receive_control_frame(now, control, ports)
+        if let Some((opcode, time)) = self.control_frame(&frame.bytes).filter(|_| !frame.fcs_bad)
+            && !self.receive_control_frame(now, opcode, time, ports)
         {
             self.stats.refused(looped, |stats| &mut stats.rx_control);
             return;
@@ -233,7 +233,7 @@ impl<C: Chip> Controller<C> {
             Verdict::Exact => 0,
             Verdict::Inexact => rxd::PIF,
         };
-        self.admit(now, (frame, looped), status, ports);
+        self.admit(now, frame, looped, status, ports);
     }
 
     fn log_drop(&self, now: Ps, bytes: usize, cause: &str) {
@@ -269,7 +269,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Puts an accepted frame into the packet buffer if its queue is enabled and there is room.
-    fn admit(&mut self, now: Ps, (frame, looped): (Frame, bool), status: u32, ports: &mut dyn FunctionPorts) {
+    fn admit(&mut self, now: Ps, frame: Frame, looped: bool, status: u32, ports: &mut dyn FunctionPorts) {
         let wire_bytes = frame.len_with_fcs();
         let (cast, fcs_bad) = (Cast::of_frame(&frame.bytes), frame.fcs_bad);
         let id = ports.recognise(&frame.bytes);
@@ -296,7 +296,7 @@ impl<C: Chip> Controller<C> {
         if state.rx_fifo_full {
             self.buffers.recycle(frame.bytes);
             let class = Some(classify(previous, state)).filter(|_| !looped);
-            return self.drop_for_lack_of_room(now, wire_bytes, (queue, class), ports);
+            return self.drop_for_lack_of_room(now, wire_bytes, queue, class, ports);
         }
         if fcs_bad {
             self.regs.count(C::REG.rxerrc);
@@ -322,14 +322,13 @@ impl<C: Chip> Controller<C> {
         &mut self,
         now: Ps,
         wire_bytes: usize,
-        (queue, class): (usize, Option<DropClass>),
+        queue: usize,
+        class: Option<DropClass>,
         ports: &mut dyn FunctionPorts,
     ) {
         self.rx_account_wait(now);
         match class {
-            Some(_) => {
-                self.rx.waits.dropped();
-            }
+            Some(_) => _ = self.rx.waits.dropped(),
             None => self.rx.waits.dropped_looped(),
         }
         let (all, own) = (&mut self.stats, &mut self.queue_stats[queue]);

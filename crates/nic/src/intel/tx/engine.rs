@@ -258,7 +258,7 @@ impl<C: Chip> Controller<C> {
             ports.write(PhysAddr(address), &head.to_le_bytes());
         }
         if at_once || later {
-            C::descriptors_sent(self, now, queue, (at_once, later), ports);
+            C::descriptors_sent(self, now, queue, at_once, later, ports);
         }
     }
 

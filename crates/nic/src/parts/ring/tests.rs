@@ -173,11 +173,9 @@ fn a_saved_ring_must_match_the_requests_in_flight_and_the_head() {
     assert!(on_chip.has_write_back());
     on_chip.write_back(&ring(128, 0, 4).unwrap(), LIMITS);
     let state = on_chip;
-    assert!(state.matches_in_flight((0, 1)));
+    assert!(state.matches_in_flight(0, 1));
     assert!(
-        !state.matches_in_flight((0, 2))
-            && !state.matches_in_flight((1, 1))
-            && !state.matches_in_flight((0, 0))
+        !state.matches_in_flight(0, 2) && !state.matches_in_flight(1, 1) && !state.matches_in_flight(0, 0)
     );
     assert!(state.matches_head(0, 8, 0) && state.matches_head(7, 8, 1));
     assert!(!state.matches_head(1, 8, 0) && !state.matches_head(0, 4, 0) && !state.matches_head(8, 8, 0));

@@ -31,6 +31,12 @@ impl HostMemory for Fixed {
 const RX: DmaAccess = DmaAccess::plain(0, DmaPurpose::RxData, 0);
 const TX: DmaAccess = DmaAccess::plain(0, DmaPurpose::TxData, 0);
 
+impl PcieLink {
+    fn new(config: &LinkConfig) -> PcieLink {
+        PcieLink::behind_bridges(config, 0)
+    }
+}
+
 fn ns(ns: u64) -> Ps {
     Ps::from_ns(ns)
 }
