@@ -91,8 +91,41 @@ fn functions_are_short() {
 }
 
 /// Folders, relative to `crates`, whose functions have no tuple parameters. The other crates follow.
-const WITHOUT_TUPLES: &[&str] =
-    &["bench/src", "cli/src", "image/src", "report/src", "study/src", "../scenarios"];
+const WITHOUT_TUPLES: &[&str] = &[
+    "attach/src",
+    "bench/src",
+    "cli/src",
+    "core/src",
+    "drmemtrace/src",
+    "files/src",
+    "gdb/src",
+    "image/src",
+    "loadgen/src",
+    "machine/src",
+    "memory/src",
+    "nic/src",
+    "pcie/src",
+    "platform/src",
+    "qemu-trace/src",
+    "report/src",
+    "results/src",
+    "riscv/src",
+    "sim/src",
+    "study/src",
+    "symbols/src",
+    "trace/src",
+    "wire/src",
+    "../scenarios",
+];
+
+/// Functions on hot paths with more values than clippy allows parameters: file and name.
+const TUPLES_LEFT: &[(&str, &str)] = &[
+    ("machine/src/timed/watch.rs", "block"),
+    ("memory/src/core_side.rs", "account"),
+    ("riscv/src/engine/recorded.rs", "emit"),
+    ("riscv/src/engine/recorded.rs", "emit_in_full"),
+    ("riscv/src/engine/recorded.rs", "block_end"),
+];
 
 #[test]
 fn functions_have_no_tuple_parameters() {
@@ -104,7 +137,8 @@ fn functions_have_no_tuple_parameters() {
     for path in paths {
         let source = production_lines(&path).join("\n");
         for (line, name, parameters) in functions(&source) {
-            if has_tuple_pattern(parameters) {
+            let is_left = TUPLES_LEFT.iter().any(|(file, left)| path.ends_with(file) && *left == name);
+            if !is_left && has_tuple_pattern(parameters) {
                 wrong.push(format!("{}:{line}: {name}", path.display()));
             }
         }

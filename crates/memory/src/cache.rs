@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::CacheConfig;
 use crate::in_flight::{InFlight, InFlightState};
 use crate::prefetch::{Prefetcher, PrefetcherState};
-use crate::replacement::ReplacerState;
 use crate::slots::{Link, Ports, SlotsState};
 use crate::stats::CacheStats;
-use crate::tags::{Evicted, Flags, Slot, Tags, TagsState};
+use crate::tags::{Evicted, Flags, SavedTags, Slot, Tags};
 
 /// Cycles before the current time within which requests are still expected: those of a hart that wakes while
 /// others are ahead.
@@ -45,7 +44,7 @@ pub(crate) struct Cache<D> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub(crate) struct CacheState<D> {
-    tags: (TagsState, ReplacerState),
+    tags: SavedTags,
     ports: SlotsState<D>,
     data: Option<SlotsState<D>>,
     mshrs: InFlightState<D>,

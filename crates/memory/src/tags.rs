@@ -91,6 +91,9 @@ pub(crate) struct Tags<D> {
     clock: PhantomData<D>,
 }
 
+/// Saved state with the replacement order.
+pub(crate) type SavedTags = (TagsState, ReplacerState);
+
 /// Saved state, except the replacement order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TagsState {
@@ -388,7 +391,7 @@ impl<D: Domain> Tags<D> {
         self.blocks.bytes() + self.ready.bytes() + self.replacer.bytes()
     }
 
-    pub fn save(&self) -> (TagsState, ReplacerState) {
+    pub fn save(&self) -> SavedTags {
         let word = |slot| {
             let (at, level) = self.ready(slot);
             at.number() << READY_SHIFT | u64::from(level) << LEVEL_SHIFT | u64::from(self.flags(slot).0)
@@ -400,12 +403,7 @@ impl<D: Domain> Tags<D> {
     }
 
     /// Checks a saved state for a memory of `lines` lines; no time may be after `latest`.
-    pub fn check(
-        &self,
-        (state, replacer): &(TagsState, ReplacerState),
-        lines: u32,
-        latest: Cycle<D>,
-    ) -> Result<(), String> {
+    pub fn check(&self, (state, replacer): &SavedTags, lines: u32, latest: Cycle<D>) -> Result<(), String> {
         let slots = self.slots().count();
         if [state.lines.len(), state.words.len()] != [slots; 2] {
             return Err(format!(
@@ -427,7 +425,7 @@ impl<D: Domain> Tags<D> {
         self.replacer.check(replacer)
     }
 
-    pub fn restore(&mut self, (state, replacer): (TagsState, ReplacerState)) {
+    pub fn restore(&mut self, (state, replacer): SavedTags) {
         let orders = self.replacer.restore(replacer);
         for (set, order) in (0..).zip(orders) {
             self.set_order(set, order);

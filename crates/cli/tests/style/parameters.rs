@@ -32,11 +32,13 @@ pub fn functions(source: &str) -> Vec<(usize, &str, &str)> {
     found
 }
 
-/// Whether a parameter's pattern is a tuple: it follows the begin, or a comma outside all brackets.
+/// Whether a parameter's pattern is a tuple of a type without a name. A pattern follows the begin, or a comma
+/// outside all brackets.
 pub fn has_tuple_pattern(parameters: &str) -> bool {
+    let parameters: String = parameters.chars().filter(|c| !c.is_whitespace()).collect();
     let (mut depth, mut is_begin, mut last) = (0, true, ' ');
-    for c in parameters.chars().filter(|c| !c.is_whitespace()) {
-        if is_begin && c == '(' {
+    for (at, c) in parameters.char_indices() {
+        if is_begin && c == '(' && is_of_unnamed_type(&parameters[at..]) {
             return true;
         }
         match c {
@@ -51,11 +53,18 @@ pub fn has_tuple_pattern(parameters: &str) -> bool {
     false
 }
 
+/// Whether a tuple pattern has a tuple type with fields.
+fn is_of_unnamed_type(pattern: &str) -> bool {
+    let of = pattern.split_once("):").map_or("", |(_, of)| of.trim_start_matches('&'));
+    let of = of.strip_prefix("mut(").or_else(|| of.strip_prefix('('));
+    of.is_some_and(|fields| !fields.starts_with(')'))
+}
+
 #[test]
 fn tuple_patterns_of_parameters_are_found() {
     let source = "fn one((a, b): (u8, u8)) {}\n    pub fn two<F: Fn(u8) -> u8>(f: F, &(a, b): &(u8, u8)) {}\n\
                   fn three(a: (u8, u8), f: impl Fn((u8, u8), u8) -> u8) -> (u8, u8) {}\n// fn four((a, b): C)\n\
-                  fn five(\n    &self,\n    (a, b): C,\n) {}\n";
+                  fn five(\n    &self,\n    (a, b): &mut (u8, u8),\n) {}\nfn six((a, b): C, (): &()) {}\n";
     let found = functions(source).into_iter().filter(|(.., parameters)| has_tuple_pattern(parameters));
     let found: Vec<(usize, &str)> = found.map(|(line, name, _)| (line, name)).collect();
     assert_eq!(found, [(1, "one"), (2, "two"), (5, "five")]);

@@ -22,9 +22,8 @@ use super::stats::DirectoryStats;
 use crate::backing::MainMemory;
 use crate::config::{Inclusion, MemoryConfig};
 use crate::fabric::Moment;
-use crate::replacement::ReplacerState;
 use crate::system::MemorySystem;
-use crate::tags::{Evicted, Flags, Tags, TagsState};
+use crate::tags::{Evicted, Flags, SavedTags, Tags};
 
 /// The directory; see the module.
 #[derive(Clone, Debug)]
@@ -40,7 +39,7 @@ pub(crate) struct Directory {
 /// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DirectoryState {
-    tags: Option<(TagsState, ReplacerState)>,
+    tags: Option<SavedTags>,
     stats: DirectoryStats,
 }
 

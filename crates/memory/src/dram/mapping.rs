@@ -59,7 +59,7 @@ struct Share {
 }
 
 impl Share {
-    fn new((channel, place): (usize, Place)) -> Share {
+    fn new(channel: usize, place: Place) -> Share {
         let rest = u64::from(place.bank) | u64::from(place.group) << 16 | (channel as u64) << 32;
         Share { row: place.row, rest }
     }
@@ -82,7 +82,10 @@ impl Mapping {
     /// Parses the configuration's order of fields.
     pub fn new(config: &DramConfig, timing: &DramTiming) -> Result<Mapping, String> {
         let rule = Rule::new(config, timing)?;
-        let share = |from: u32, digit: usize| Share::new(rule.place((digit as u64) << from));
+        let share = |from: u32, digit: usize| {
+            let (channel, place) = rule.place((digit as u64) << from);
+            Share::new(channel, place)
+        };
         let shares = (0..u64::BITS).step_by(DIGIT_BITS as usize);
         let shares = shares.map(|from| std::array::from_fn(|digit| share(from, digit))).collect();
         Ok(Mapping { shares })

@@ -68,12 +68,12 @@ impl ChunkState {
         for op in ops {
             let from = (op.pc >> PAGE_SHIFT, op.fetch.0 >> PAGE_SHIFT);
             if op.pc != op.fetch.0 && fetched != Some(from) {
-                self.page(from, walks, walk);
+                self.page(from.0, from.1, walks, walk);
                 fetched = Some(from);
             }
             if op.virt != op.phys.0 && Address::of(op) == Address::Mapped {
                 let data = (op.virt >> PAGE_SHIFT, op.phys.0 >> PAGE_SHIFT);
-                self.page(data, walks, walk);
+                self.page(data.0, data.1, walks, walk);
                 // The instructions may be on this page, which may have moved.
                 fetched = fetched.filter(|fetched| fetched.0 != data.0);
             }
@@ -109,7 +109,8 @@ impl ChunkState {
 
     fn page(
         &mut self,
-        (page, frame): (u64, u64),
+        page: u64,
+        frame: u64,
         walks: &mut Vec<(u64, Walk)>,
         walk: &mut dyn FnMut(u64) -> Walk,
     ) {

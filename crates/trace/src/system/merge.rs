@@ -79,7 +79,7 @@ pub fn merge(files: &[TraceFile], to: &Path) -> Result<(Counts, Vec<Placement>),
     let mut writer = TraceWriter::create(to, &description)?;
     for (number, placed) in placed.iter().enumerate() {
         for hart in 0..files[number].description().harts {
-            blocks((&files[number], number), hart, placed, &mut writer)?;
+            blocks(&files[number], number, hart, placed, &mut writer)?;
         }
     }
     events(files, &placed, &mut writer)?;
@@ -182,7 +182,8 @@ fn is_in_memory(op: &Op) -> bool {
 }
 
 fn blocks(
-    (file, number): (&TraceFile, usize),
+    file: &TraceFile,
+    number: usize,
     hart: u16,
     placed: &Placement,
     writer: &mut TraceWriter,
