@@ -327,7 +327,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|port| placed.ports().card(port)), [0, 1, 0]);
         for (wrong, key, problem) in [
             ("platform.nics=17", "platform.nics", "at most 16"),
-            ("platform.ports_per_card=3", "platform.ports_per_card", "1, 2 or 4 ports"),
+            ("platform.ports_per_card=3", "platform.ports_per_card", "a power of two from 1 to 4"),
             (
                 "port.5.pcie.lanes=4",
                 "port.5.pcie",
