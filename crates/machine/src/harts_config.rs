@@ -276,7 +276,7 @@ mod tests {
             ("hart.1.core.model=functional", "hart.1.core.model", "set core.model"),
             ("hart.1.core.quantum=1us", "hart.1.core.quantum", "set core.quantum"),
             ("hart.1.core.lookahead=1ns", "hart.1.core.lookahead", "set core.lookahead"),
-            ("core.lookahead=2us", "core.lookahead", "to 1us"),
+            ("core.lookahead=2us", "core.lookahead", "at most 1us"),
             ("hart.1.pipeline.rob=0", "hart.1.pipeline.rob", "1 to 4096"),
             ("hart.1.pipeline.kind=vliw", "hart.1.pipeline.kind", "out-of-order"),
             ("hart.1.memory.llc.size=1MiB", "hart.1.memory.llc", "set memory.llc"),
